@@ -1,0 +1,124 @@
+# cfrunner: one Makefile. Users keep CFLAGS and LDFLAGS; ours ride beside them.
+#
+#   make              the program, cf-init, both libraries and the plugin, under build/
+#   make demo         from a bare machine to two green diagnostics
+#   make test         unit tests, sanitizer build, integration tests against a real Engine
+#   make unit         unit tests alone (no Engine);  make asan: the same under ASan and UBSan
+#   make integration  integration tests alone (an Engine must answer or be installable)
+#   make bench        ratios, printed, never asserted;  make fuzz FUZZ_S=60: every fuzzer
+#   make setup        install the Debian packages that build and tests need
+.SUFFIXES:
+.DELETE_ON_ERROR:
+SHELL := /bin/bash
+
+B       ?= build
+CC      ?= gcc
+CFLAGS  ?= -O2 -g
+PKGS    := libuv libcurl jansson libsodium libarchive
+
+OURS := -std=gnu11 -D_GNU_SOURCE -fvisibility=hidden -fPIC -MMD -MP -Iinclude -Idriver -I. \
+        -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wno-unused-parameter \
+        -fstack-protector-strong
+OURS += $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+LIBS  = $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lhttp_parser
+
+# Floors, lowest first. A room links against its own floor's needs and what lies below: an
+# upward call is a link error in that room's unit tests.
+FLOOR0 := base json loop
+FLOOR1 := engine wire mux schema correspond
+FLOOR2 := sandbox relay registry journal observe capability
+FLOOR3 := run
+FLOOR4 := diagnose
+FLOOR5 := cli plugin
+LIBROOMS := $(FLOOR0) $(FLOOR1) $(FLOOR2) $(FLOOR3) plugin
+ROOMS    := $(LIBROOMS) $(FLOOR4) cli
+
+objs     = $(patsubst %.c,$(B)/%.o,$(filter-out driver/$(1)/main.c,$(sort $(wildcard driver/$(1)/*.c))))
+archive  = $(B)/room/lib$(1).a
+ALLOBJ  := $(foreach r,$(ROOMS),$(call objs,$(r)))
+LIBOBJ   = $(foreach r,$(LIBROOMS),$(call objs,$(r)))
+
+.PHONY: all clean setup demo test unit asan integration bench fuzz fmt install
+all: $(B)/cfrunner $(B)/cf-init $(B)/libcfrunner.so $(B)/libcfrunner.a
+
+# $(B)/stamp tells the installed packages apart from none at all.
+$(B)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(OURS) $(CFLAGS) -c -o $@ $<
+
+define room_archive
+$(call archive,$(1)): $(call objs,$(1))
+	@mkdir -p $$(@D)
+	@rm -f $$@
+	ar rcs $$@ $$^
+endef
+$(foreach r,$(ROOMS),$(eval $(call room_archive,$(r))))
+
+$(B)/libcfrunner.a: $(LIBOBJ) $(B)/cf-init.o
+	@rm -f $@
+	ar rcs $@ $^
+
+$(B)/libcfrunner.so: $(LIBOBJ) $(B)/cf-init.o
+	$(CC) -shared -Wl,-soname,libcfrunner.so.1 -Wl,-z,defs $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(B)/cfrunner: $(call objs,cli) $(B)/driver/cli/main.o $(call objs,diagnose) $(B)/libcfrunner.a
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+# cf-init: static, small, no sanitizer; base and mux compiled again with its own flags.
+INIT_SRC := $(sort $(wildcard driver/init/*.c driver/mux/*.c driver/base/*.c))
+INIT_OBJ := $(patsubst %.c,$(B)/init/%.o,$(INIT_SRC))
+$(B)/init/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(filter-out -fPIC -fsanitize%,$(OURS)) -Os -ffunction-sections -fdata-sections -c -o $@ $<
+$(B)/cf-init: $(INIT_OBJ)
+	$(CC) -static -Os -Wl,--gc-sections -s -o $@ $^ -ljansson
+
+# The program carries cf-init inside itself, so that one file is the whole tool.
+$(B)/cf-init.o: $(B)/cf-init
+	cd $(B) && ld -r -b binary -z noexecstack -o cf-init.o cf-init && \
+	objcopy --rename-section .data=.rodata,alloc,load,readonly,data,contents cf-init.o
+
+clean:
+	rm -rf $(B)
+
+# ---- unit tests: tests/<room>/test_*.c, one program each --------------------------------
+# needs-<room>: the archives a room's tests may link, in link order.
+needs-base       := base
+needs-json       := json base
+needs-loop       := loop json base
+needs-engine     := engine loop json base
+needs-wire       := wire json base
+needs-mux        := mux base
+needs-init       := mux base
+needs-schema     := schema json base
+needs-correspond := correspond json base
+needs-sandbox    := sandbox engine mux loop json base
+needs-relay      := relay capability schema loop json base
+needs-registry   := registry loop json base
+needs-journal    := journal correspond loop json base
+needs-observe    := observe capability schema wire json base
+needs-capability := capability schema json base
+needs-run        := $(LIBROOMS)
+needs-diagnose   := diagnose $(LIBROOMS)
+needs-cli        := cli diagnose $(LIBROOMS)
+needs-plugin     := $(LIBROOMS)
+
+TESTSRC := $(sort $(wildcard tests/*/test_*.c))
+TESTBIN := $(patsubst %.c,$(B)/%,$(TESTSRC))
+SUPPORT := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/support/unit*.c)))
+
+define unit_test
+$(B)/tests/$(1)/test_%: $(B)/tests/$(1)/test_%.o $(SUPPORT) $(foreach r,$(needs-$(1)),$(call archive,$(r))) $(if $(filter sandbox run diagnose cli plugin,$(1)),$(B)/cf-init.o)
+	$$(CC) $$(CFLAGS) $$(LDFLAGS) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(shell pkg-config --libs check) $$(LIBS)
+endef
+$(foreach r,init $(ROOMS),$(eval $(call unit_test,$(r))))
+.PRECIOUS: $(B)/tests/%.o
+
+unit-bins: $(TESTBIN) $(B)/cf-init
+unit: unit-bins
+	tests/support/run-unit $(B) $(TESTBIN)
+asan:
+	ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+	$(MAKE) B=$(B)/asan CFLAGS="-O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer" unit
+
+-include $(patsubst %.c,$(B)/%.d,$(wildcard driver/*/*.c tests/*/*.c)) $(INIT_OBJ:.o=.d)
