@@ -41,37 +41,36 @@ LIBOBJ   = $(foreach r,$(LIBROOMS),$(call objs,$(r)))
 .PHONY: all clean setup demo test unit asan integration bench fuzz fmt install
 all: $(B)/cfrunner $(B)/cf-init $(B)/libcfrunner.so $(B)/libcfrunner.a
 
-# $(B)/stamp tells the installed packages apart from none at all.
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(OURS) $(CFLAGS) -c -o $@ $<
+	@echo "CC $<"; $(CC) $(OURS) $(CFLAGS) -c -o $@ $<
 
 define room_archive
 $(call archive,$(1)): $(call objs,$(1))
 	@mkdir -p $$(@D)
 	@rm -f $$@
-	ar rcs $$@ $$^
+	@ar rcs $$@ $$^
 endef
 $(foreach r,$(ROOMS),$(eval $(call room_archive,$(r))))
 
 $(B)/libcfrunner.a: $(LIBOBJ) $(B)/cf-init.o
 	@rm -f $@
-	ar rcs $@ $^
+	@ar rcs $@ $^
 
 $(B)/libcfrunner.so: $(LIBOBJ) $(B)/cf-init.o
-	$(CC) -shared -Wl,-soname,libcfrunner.so.1 -Wl,-z,defs $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+	@echo "LD $@"; $(CC) -shared -Wl,-soname,libcfrunner.so.1 -Wl,-z,defs $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 $(B)/cfrunner: $(call objs,cli) $(B)/driver/cli/main.o $(call objs,diagnose) $(B)/libcfrunner.a
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+	@echo "LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # cf-init: static, small, no sanitizer; base and mux compiled again with its own flags.
 INIT_SRC := $(sort $(wildcard driver/init/*.c driver/mux/*.c driver/base/*.c))
 INIT_OBJ := $(patsubst %.c,$(B)/init/%.o,$(INIT_SRC))
 $(B)/init/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(filter-out -fPIC -fsanitize%,$(OURS)) -Os -ffunction-sections -fdata-sections -c -o $@ $<
+	@echo "CC (init) $<"; $(CC) $(filter-out -fPIC -fsanitize%,$(OURS)) -Os -ffunction-sections -fdata-sections -c -o $@ $<
 $(B)/cf-init: $(INIT_OBJ)
-	$(CC) -static -Os -Wl,--gc-sections -s -o $@ $^ -ljansson
+	@echo "LD $@"; $(CC) -static -Os -Wl,--gc-sections -s -o $@ $^ -ljansson
 
 # The program carries cf-init inside itself, so that one file is the whole tool.
 $(B)/cf-init.o: $(B)/cf-init
@@ -109,7 +108,7 @@ SUPPORT := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/support/unit*.c)))
 
 define unit_test
 $(B)/tests/$(1)/test_%: $(B)/tests/$(1)/test_%.o $(SUPPORT) $(foreach r,$(needs-$(1)),$(call archive,$(r))) $(if $(filter sandbox run diagnose cli plugin,$(1)),$(B)/cf-init.o)
-	$$(CC) $$(CFLAGS) $$(LDFLAGS) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(shell pkg-config --libs check) $$(LIBS)
+	@echo "LD $$@"; $$(CC) $$(CFLAGS) $$(LDFLAGS) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(shell pkg-config --libs check) $$(LIBS)
 endef
 $(foreach r,init $(ROOMS),$(eval $(call unit_test,$(r))))
 .PRECIOUS: $(B)/tests/%.o
