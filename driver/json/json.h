@@ -15,7 +15,7 @@
 
 struct cf_json_limits {
     size_t bytes;           /* longest text, 0: 64 MiB */
-    unsigned depth;         /* open objects and arrays at once, root is 1; 0: 128 */
+    unsigned depth;         /* open objects and arrays at once, root is 1; 0: 128; at most 1024 */
     unsigned nodes;         /* values, the root included; 0: 4,000,000 */
     bool reject_duplicates; /* a member name twice in one object is an error */
     bool containers_only;   /* the root must be an object or an array */
@@ -31,6 +31,21 @@ struct cf_json_limits {
  */
 json_t *cf_json_parse(const char *bytes, size_t len, const struct cf_json_limits *limits,
                       struct cf_error *err);
+
+/* Why a text was refused, for callers that answer each reason with a code of their own. */
+enum cf_json_fault {
+    CF_JSON_FAULT_NONE,
+    CF_JSON_FAULT_BYTES,     /* longer than limits.bytes */
+    CF_JSON_FAULT_TEXT,      /* not JSON, or not what limits.containers_only asks for */
+    CF_JSON_FAULT_DUPLICATE, /* a member name twice, with limits.reject_duplicates */
+    CF_JSON_FAULT_DEPTH,
+    CF_JSON_FAULT_NODES,
+    CF_JSON_FAULT_MEMORY
+};
+
+/* cf_json_parse with the reason as a value. *ret_value is written on CF_JSON_FAULT_NONE only. */
+enum cf_json_fault cf_json_read(const char *bytes, size_t len, const struct cf_json_limits *limits,
+                                json_t **ret_value, struct cf_error *err);
 
 /* Compact text of `value`, member order kept, yours (free), NUL-terminated; *ret_len without
  * the NUL (may be NULL). NULL only when out of memory. Scalars are allowed. */
