@@ -1,0 +1,94 @@
+/*
+ * observe/observe.h: messages -> observations, with every bound of the contract, and the grammar
+ * that says whether one may come now. Pure.
+ */
+#ifndef CF_OBSERVE_OBSERVE_H
+#define CF_OBSERVE_OBSERVE_H
+
+#include <cfrunner/observation.h>
+
+#include "base/error.h"
+#include "capability/capability.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+/* ---- normalizer ------------------------------------------------------------------------- */
+
+struct cf_normalizer;
+/* seq, at_ms and turn are not yet set; borrowed until return. */
+typedef void cf_observation_fn(void *user, const struct cf_observation *observation);
+typedef void cf_normalizer_finding_fn(void *user, const char *id, uint64_t frame, const char *text);
+
+struct cf_normalizer_options {
+    bool is_acp;
+    cf_observation_fn *on_observation;
+    cf_normalizer_finding_fn *on_finding; /* "shortened", "empty_turn", "undecodable_meta", ... */
+    void *user;
+};
+struct cf_normalizer *cf_normalizer_new(const struct cf_normalizer_options *options);
+void cf_normalizer_free(struct cf_normalizer *normalizer);
+
+void cf_normalizer_ready(struct cf_normalizer *, json_t *capability_set, uint64_t frame);
+void cf_normalizer_declare(struct cf_normalizer *, const struct cf_declaration *declaration);
+void cf_normalizer_turn_begin(struct cf_normalizer *);
+/* acp */
+void cf_normalizer_update(struct cf_normalizer *, json_t *params, json_t *update, uint64_t frame);
+void cf_normalizer_permission(struct cf_normalizer *, json_t *tool_call, uint64_t frame); /* merges, may emit tool_use */
+/* The tool_use_id that the observations carry for an ACP toolCallId (minted suffix and all); NULL: never seen. */
+const char *cf_normalizer_tool_use_id(struct cf_normalizer *, const char *tool_call_id);
+/* oneshot */
+void cf_normalizer_text(struct cf_normalizer *, const char *text, size_t len, uint64_t line);
+/* A harness-authored observation; returns -1 with `err` when the closed form is broken (pointer named). */
+CF_CHECKED int cf_normalizer_object(struct cf_normalizer *, json_t *object, uint64_t line, struct cf_error *err);
+/* the runner's own */
+void cf_normalizer_file_changed(struct cf_normalizer *, const char *event, const char *path); /* once per path and event a turn */
+void cf_normalizer_hook(struct cf_normalizer *, json_t *payload);
+void cf_normalizer_steering(struct cf_normalizer *, const char *event_id, const char *disposition, uint64_t frame);
+void cf_normalizer_requires_action(struct cf_normalizer *, json_t *action, uint64_t frame);
+/* Text joined so far is flushed; anything that must come before the terminal comes. */
+void cf_normalizer_flush(struct cf_normalizer *, uint64_t frame);
+/* Terminal: stop_reason as in the contract ("end_turn", "interrupted", ...); `turn_meta` is
+ * checkfu.turn or NULL. Flushes first. */
+void cf_normalizer_finished(struct cf_normalizer *, const char *stop_reason, json_t *turn_meta, uint64_t frame);
+/* observation.failed or, with is_retryable, observation.retryable_failure. Flushes first. */
+void cf_normalizer_failed(struct cf_normalizer *, const struct cf_error *error, bool is_retryable, uint64_t frame);
+/* True once the harness itself said finished (oneshot): held back until cf_normalizer_finished(NULL...). */
+bool cf_normalizer_has_finished(const struct cf_normalizer *);
+/* Concatenated agent_message contents of this turn: the last message's text, bounded 4 MiB; borrowed. */
+const char *cf_normalizer_last_message(const struct cf_normalizer *, size_t *ret_len);
+/* {"agent_message":3,...} counted since new; new reference. And what was shortened. */
+json_t *cf_normalizer_counts(const struct cf_normalizer *);
+uint64_t cf_normalizer_shortened(const struct cf_normalizer *);
+
+/* ---- grammar ---------------------------------------------------------------------------- */
+
+enum cf_grammar_check {
+    CF_GRAMMAR_READY_HANDSHAKE, CF_GRAMMAR_TERMINAL_OBSERVATION, CF_GRAMMAR_TOOL_CORRELATION,
+    CF_GRAMMAR_STEERING_CORRELATION, CF_GRAMMAR_STEERING_DELIVERED,
+    CF_GRAMMAR_COOPERATIVE_INTERRUPT_DRAINED, CF_GRAMMAR_SUBAGENT_CORRELATION, CF_GRAMMAR_CHECKS
+};
+enum cf_verdict { CF_VERDICT_SKIPPED, CF_VERDICT_PASSED, CF_VERDICT_FAILED };
+
+struct cf_grammar_result {
+    const char *id;             /* "ready_handshake"; static */
+    enum cf_verdict verdict;
+    uint64_t seq, frame;        /* of the first violation, or of the proof */
+    char summary[200];          /* a measured fact, the violation, or why it was skipped */
+};
+struct cf_grammar;
+struct cf_grammar *cf_grammar_new(bool is_acp);
+void cf_grammar_free(struct cf_grammar *);
+void cf_grammar_declare(struct cf_grammar *, const struct cf_declaration *);
+void cf_grammar_turn_begin(struct cf_grammar *);
+/* 0, or -1 when this observation breaks a rule for the first time (the result names it). */
+int cf_grammar_feed(struct cf_grammar *, const struct cf_observation *observation);
+/* A steer was sent / drain was asked: feed what the checks need to know. */
+void cf_grammar_steer_sent(struct cf_grammar *, const char *event_id);
+void cf_grammar_drain_sent(struct cf_grammar *);
+void cf_grammar_drain_answered(struct cf_grammar *, const char *disposition);
+void cf_grammar_turn_end(struct cf_grammar *);
+/* Judged as of now: for the result at the end of the run. */
+void cf_grammar_result(const struct cf_grammar *, enum cf_grammar_check check, struct cf_grammar_result *ret);
+
+#endif

@@ -1,0 +1,77 @@
+/*
+ * relay/relay.h: the governed model relay of one run: the sandbox's only door. It knows nothing
+ * of sandboxes: connections come in through cf_http_io. Its ledger is the authority for "the
+ * model plane was reached".
+ */
+#ifndef CF_RELAY_RELAY_H
+#define CF_RELAY_RELAY_H
+
+#include "base/error.h"
+#include "base/log.h"
+#include "loop/http_server.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct cf_relay;
+
+struct cf_relay_call { /* one ledger row; borrowed until return */
+    uint64_t id;                /* 1, 2, ... */
+    uint64_t at_ms;             /* since the relay opened */
+    unsigned turn;
+    unsigned dialect;           /* enum cf_dialect, 0: none matched */
+    const char *method, *path;  /* path without query, printable, at most 200 */
+    const char *model_asked, *model_served; /* "" when unknown */
+    int status;
+    bool is_streamed, nonce_seen, answered_nonce, prior_nonce_seen, is_aborted;
+    uint64_t request_bytes, response_bytes, input_tokens, output_tokens;
+    uint64_t first_byte_ms, total_ms;
+    const char *refused;        /* NULL: served; else why ("wrong token", "path", "method", "body", "cap", "lease") */
+    const char *hint;           /* "" or the one-line remedy (a base URL one level off, ...) */
+};
+
+struct cf_relay_options {
+    unsigned dialects;          /* mask of enum cf_dialect that are served */
+    const char *token;          /* lease bearer; NULL: a fresh random one is made. copied */
+    const char *model;          /* served model name; NULL "local-replay-model". copied */
+    uint64_t max_body_bytes;    /* 0: 64 MiB */
+    unsigned max_calls_per_turn;/* 0: 64 */
+    const char *private_dir;    /* for spilled bodies (unlinked files); NULL: in memory to 1 MiB then /tmp */
+    void (*on_call)(void *user, const struct cf_relay_call *call); /* when a call has ended */
+    void *user;
+    const struct cf_log *log;
+};
+
+CF_CHECKED int cf_relay_open(uv_loop_t *loop, const struct cf_relay_options *options,
+                             struct cf_relay **ret_relay, struct cf_error *err);
+const char *cf_relay_token(const struct cf_relay *relay); /* never log it */
+
+/* What the replay model shall look for and say in this turn; all copied, NULL clears. */
+struct cf_relay_turn {
+    unsigned turn;
+    const char *prompt_nonce;  /* the main call is the one whose last user text carries it */
+    const char *answer_nonce;  /* said in the answer to the main call */
+    const char *prior_nonce;   /* an earlier answer nonce: its presence in a request is recorded */
+    const char *answer_json;   /* when set: the whole answer text (output schema); holds the nonce */
+};
+void cf_relay_turn_begin(struct cf_relay *relay, const struct cf_relay_turn *turn);
+/* While held, main answers wait (at most `at_most_ms`); release lets them go. */
+void cf_relay_hold(struct cf_relay *relay, uint64_t at_most_ms);
+void cf_relay_release(struct cf_relay *relay);
+
+/* A new connection; drive it with cf_http_conn_feed/eof/gone/writable and end it with
+ * cf_relay_forget. NULL when too many (then reset it). */
+struct cf_http_conn *cf_relay_accept(struct cf_relay *relay, const struct cf_http_io *io, void *io_user);
+void cf_relay_forget(struct cf_relay *relay, struct cf_http_conn *conn);
+
+/* The lease ends: every later request gets 401 and a ledger row. */
+void cf_relay_revoke(struct cf_relay *relay);
+unsigned cf_relay_calls_in_flight(const struct cf_relay *relay);
+json_t *cf_relay_ledger(const struct cf_relay *relay); /* array of rows (at most 1,000 kept, then counted); new reference */
+/* {"served":N,"refused":N,"input_tokens":N,"output_tokens":N}; new reference */
+json_t *cf_relay_totals(const struct cf_relay *relay);
+void cf_relay_close(struct cf_relay *relay, void (*on_closed)(void *user), void *user);
+
+#endif
