@@ -2,6 +2,7 @@
 #include "json/json.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -17,6 +18,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     enum cf_json_fault fault = cf_json_read((const char *)data, size, &limits, &value, &err);
     if (fault == CF_JSON_FAULT_TEXT) {
+        if (memchr(data, 0, size) != NULL)
+            return 0; /* jansson reads a NUL byte behind the value as the end of the text */
         again = json_loadb((const char *)data, size,
                            JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &why);
         if (again != NULL)
