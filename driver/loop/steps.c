@@ -99,8 +99,10 @@ leave_row(struct cf_steps *steps, int status)
         steps->took_ms[steps->at] = uv_now(steps->loop) - steps->entered_ms;
     if ((down ? row->start : row->undo) != NULL) {
         trace(steps, status < 0 ? "failed" : "left");
+        steps->entering = true; /* a cancel from in here must not abort what has ended */
         if (steps->on_row != NULL)
             steps->on_row(steps, row, false);
+        steps->entering = false;
     }
     if (down && (status < 0 || steps->canceled))
         fail_down(steps, status);
