@@ -1,0 +1,215 @@
+/*
+ * The options document, one row a member: where it goes, of what form, within which bounds. An
+ * unknown member is refused: a misspelt limit that is silently not in force would be a lie.
+ */
+#include "run/options.h"
+
+#include "base/str.h"
+#include "json/json.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum form { TEXT, FLAG, COUNT, REAL, ENUM, OBJECT, LIST };
+
+struct row {
+    const char *group; /* NULL: top level */
+    const char *name;
+    enum form form;
+    size_t offset;
+    double least, most;
+    const char *choices[4];
+};
+
+#define AT(member) offsetof(struct cf_run_options, member)
+#define DAY_MS 86400000.0
+
+static const struct row rows[] = {
+    {NULL, "name", TEXT, AT(name), 0, 200, {0}},
+    {NULL, "engine", TEXT, AT(engine), 0, 1024, {0}},
+    {NULL, "docker_config_dir", TEXT, AT(docker_config_dir), 0, 4096, {0}},
+    {NULL, "state_dir", TEXT, AT(state_dir), 0, 4096, {0}},
+    {NULL, "build_context", TEXT, AT(build_context), 0, 4096, {0}},
+    {NULL, "dockerfile", TEXT, AT(dockerfile), 0, 4096, {0}},
+    {NULL, "registry_all_interfaces", FLAG, AT(registry_all_interfaces), 0, 0, {0}},
+    {NULL, "registry_host", TEXT, AT(registry_host), 0, 255, {0}},
+    {NULL, "pull", ENUM, AT(pull), 0, 0, {"missing", "always", "never"}},
+    {NULL, "retention", ENUM, AT(is_ephemeral), 0, 0, {"durable", "ephemeral_zdr"}},
+    {NULL, "model", TEXT, AT(model), 0, 200, {0}},
+    {NULL, "relay_port", COUNT, AT(relay_port), 1024, 65535, {0}},
+    {NULL, "max_calls_per_turn", COUNT, AT(max_calls_per_turn), 1, 100000, {0}},
+    {NULL, "env", OBJECT, AT(env), 0, 0, {0}},
+    {NULL, "session_meta", OBJECT, AT(session_meta), 0, 0, {0}},
+    {NULL, "mcp", LIST, AT(mcp), 0, 0, {0}},
+    {NULL, "permission", ENUM, AT(permission), 0, 0, {"deny", "allow", "end"}},
+    {NULL, "skip_reap", FLAG, AT(skip_reap), 0, 0, {0}},
+    {"limits", "memory_bytes", COUNT, AT(memory_bytes), 6291456, 1e15, {0}},
+    {"limits", "cpus", REAL, AT(cpus), 0.01, 4096, {0}},
+    {"limits", "pids", COUNT, AT(pids), 8, 4194304, {0}},
+    {"limits", "nofile", COUNT, AT(nofile), 64, 1048576, {0}},
+    {"limits", "disk_bytes", COUNT, AT(disk_bytes), 1048576, 1e15, {0}},
+    {"limits", "output_bytes", COUNT, AT(output_bytes), 1024, 1e15, {0}},
+    {"deadlines_ms", "start", COUNT, AT(start_ms), 1, DAY_MS, {0}},
+    {"deadlines_ms", "initialize", COUNT, AT(initialize_ms), 1, DAY_MS, {0}},
+    {"deadlines_ms", "session", COUNT, AT(session_ms), 1, DAY_MS, {0}},
+    {"deadlines_ms", "turn", COUNT, AT(turn_ms), 1, DAY_MS * 7, {0}},
+    {"deadlines_ms", "idle", COUNT, AT(idle_ms), 0, DAY_MS, {0}},
+    {"deadlines_ms", "whole", COUNT, AT(whole_ms), 1, DAY_MS * 7, {0}},
+    {"deadlines_ms", "grace", COUNT, AT(grace_ms), 0, 600000, {0}},
+    {"deadlines_ms", "drain", COUNT, AT(drain_ms), 1, 600000, {0}},
+};
+
+static int
+bad(const struct row *row, const char *what, struct cf_error *err)
+{
+    (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "options: %s%s%s %s", row->group != NULL ? row->group : "",
+                       row->group != NULL ? "." : "", row->name, what);
+    return cf_error_fix(err, "see proto/run-options.schema.json for its form and bounds");
+}
+
+static int
+read_number(const struct row *row, const json_t *value, void *to, struct cf_error *err)
+{
+    double number = json_number_value(value);
+
+    if (!json_is_number(value) || (row->form == COUNT && !json_is_integer(value)))
+        return bad(row, "is not a number of the right kind", err);
+    if (number < row->least || number > row->most)
+        return bad(row, "is out of its bounds", err);
+    if (row->form == REAL)
+        *(double *)to = number;
+    else if (row->offset == AT(relay_port) || row->offset == AT(max_calls_per_turn))
+        *(unsigned *)to = (unsigned)json_integer_value(value);
+    else
+        *(uint64_t *)to = (uint64_t)json_integer_value(value);
+    return 0;
+}
+
+static int
+read_choice(const struct row *row, const json_t *value, void *to, struct cf_error *err)
+{
+    for (int i = 0; i < 4 && row->choices[i] != NULL; i++) {
+        if (!cf_str_same(json_string_value(value), row->choices[i]))
+            continue;
+        if (row->offset == AT(is_ephemeral))
+            *(bool *)to = i == 1;
+        else
+            *(int *)to = i;
+        return 0;
+    }
+    return bad(row, "is not one of its words", err);
+}
+
+static int
+read_row(const struct row *row, json_t *value, struct cf_run_options *options, struct cf_error *err)
+{
+    void *to = (char *)options + row->offset;
+
+    switch (row->form) {
+    case TEXT:
+        if (!json_is_string(value) || json_string_length(value) > row->most || json_string_length(value) == 0 ||
+            strlen(json_string_value(value)) != json_string_length(value))
+            return bad(row, "is not a text of its bounds", err);
+        *(const char **)to = json_string_value(value);
+        return 0;
+    case FLAG:
+        if (!json_is_boolean(value))
+            return bad(row, "is not true or false", err);
+        *(bool *)to = json_is_true(value);
+        return 0;
+    case COUNT:
+    case REAL:
+        return read_number(row, value, to, err);
+    case ENUM:
+        return read_choice(row, value, to, err);
+    case OBJECT:
+    case LIST:
+        if (row->form == OBJECT ? !json_is_object(value) : !json_is_array(value))
+            return bad(row, "has the wrong type", err);
+        *(json_t **)to = value;
+        return 0;
+    }
+    return 0;
+}
+
+static int
+read_group(json_t *object, const char *group, struct cf_run_options *options, struct cf_error *err)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(object, name, value)
+    {
+        const struct row *row = NULL;
+        bool is_group = group == NULL && (strcmp(name, "limits") == 0 || strcmp(name, "deadlines_ms") == 0);
+        if (json_is_null(value))
+            continue;
+        if (is_group && json_is_object(value)) {
+            if (read_group(value, name, options, err) < 0)
+                return -1;
+            continue;
+        }
+        for (size_t i = 0; i < CF_COUNT(rows); i++)
+            if (cf_str_same(rows[i].group, group) && strcmp(rows[i].name, name) == 0)
+                row = &rows[i];
+        if (row == NULL)
+            return cf_error_set(err, CF_ERROR_CONFIG, 0, "options: %.100s is not a member of %s", name,
+                                group != NULL ? group : "the options document");
+        if (read_row(row, value, options, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int
+check_env(const json_t *env, struct cf_error *err)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach((json_t *)env, name, value)
+    {
+        if (*name == '\0' || strchr(name, '=') != NULL || !json_is_string(value) ||
+            strlen(json_string_value(value)) != json_string_length(value))
+            return cf_error_set(err, CF_ERROR_CONFIG, 0, "options: env %.100s is not a NAME with a text value", name);
+        if (strlen(name) + json_string_length(value) + 1 > 131071) {
+            (void)cf_error_set(err, CF_ERROR_TOO_LARGE, 0, "options: env %.100s: NAME=VALUE is over 131,071 bytes", name);
+            return cf_error_fix(err, "the kernel takes no longer string; pass a file instead");
+        }
+    }
+    return 0;
+}
+
+int
+cf_run_options_decode(const char *json, size_t len, struct cf_run_options *options, struct cf_error *err)
+{
+    static const struct cf_json_limits limits = {8u << 20, 40, 100000, true, true};
+
+    memset(options, 0, sizeof *options);
+    options->relay_port = 4180;
+    options->max_calls_per_turn = 64;
+    options->output_bytes = 256ull << 20;
+    options->start_ms = 60000;
+    options->initialize_ms = 30000;
+    options->session_ms = 120000;
+    options->turn_ms = 300000;
+    options->whole_ms = 600000;
+    options->grace_ms = 10000;
+    options->drain_ms = 10000;
+    options->model = "local-replay-model";
+    options->json = cf_json_parse(json, len, &limits, err);
+    if (options->json == NULL)
+        return cf_error_wrap(err, "options");
+    if (!json_is_object(options->json))
+        return cf_error_set(err, CF_ERROR_CONFIG, 0, "options: not a JSON object");
+    if (read_group(options->json, NULL, options, err) < 0)
+        return -1;
+    return options->env != NULL ? check_env(options->env, err) : 0;
+}
+
+void
+cf_run_options_done(struct cf_run_options *options)
+{
+    json_decref(options->json);
+    memset(options, 0, sizeof *options);
+}

@@ -1,0 +1,37 @@
+/* run/options.h: what this run allows, decoded from the options document. Closed and bounded. */
+#ifndef CF_RUN_OPTIONS_H
+#define CF_RUN_OPTIONS_H
+
+#include "base/error.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum cf_permission_policy { CF_PERMISSION_DENY, CF_PERMISSION_ALLOW, CF_PERMISSION_END };
+enum cf_pull_policy_option { CF_PULL_OPTION_MISSING, CF_PULL_OPTION_ALWAYS, CF_PULL_OPTION_NEVER };
+
+struct cf_run_options {
+    json_t *json; /* the document; strings below are borrowed from it */
+    const char *name, *engine, *docker_config_dir, *state_dir;
+    const char *build_context, *dockerfile; /* NULL: the release's image */
+    bool registry_all_interfaces;
+    const char *registry_host;
+    enum cf_pull_policy_option pull;
+    bool is_ephemeral;        /* retention ephemeral_zdr */
+    const char *model;
+    unsigned relay_port, max_calls_per_turn;
+    json_t *env;              /* object of strings, or NULL */
+    json_t *session_meta;     /* acp: session/new _meta, or NULL */
+    json_t *mcp;              /* acp: mcpServers, or NULL */
+    enum cf_permission_policy permission;
+    uint64_t memory_bytes, pids, nofile, disk_bytes, output_bytes;
+    double cpus;
+    uint64_t start_ms, initialize_ms, session_ms, turn_ms, idle_ms, whole_ms, grace_ms, drain_ms;
+    bool skip_reap;
+};
+
+CF_CHECKED int cf_run_options_decode(const char *json, size_t len, struct cf_run_options *options, struct cf_error *err);
+void cf_run_options_done(struct cf_run_options *options);
+
+#endif
