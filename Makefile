@@ -121,3 +121,29 @@ asan:
 	$(MAKE) B=$(B)/asan CFLAGS="-O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer" unit
 
 -include $(patsubst %.c,$(B)/%.d,$(wildcard driver/*/*.c tests/*/*.c)) $(INIT_OBJ:.o=.d)
+
+# ---- harnesses: static programs, and the build contexts of their images FROM scratch -------
+# build/context/<name>/ is self-contained: a Dockerfile and the one program it copies.
+HN_BASE := $(addprefix driver/base/,buf.c clock.c error.c str.c utf8.c)
+HN_COMMON := $(sort $(wildcard docker/harness-common/*.c)) $(HN_BASE)
+HN_OURS  = $(filter-out -fPIC -fsanitize%,$(OURS)) -Idocker/harness-common
+hnobjs   = $(patsubst %.c,$(B)/hn/%.o,$(sort $(wildcard $(1)/*.c)) $(HN_COMMON))
+
+$(B)/hn/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "CC (harness) $<"; $(CC) $(HN_OURS) -Os -ffunction-sections -fdata-sections -c -o $@ $<
+
+define harness_program
+$(B)/$(1): $(call hnobjs,$(2))
+	@echo "LD $$@"; $$(CC) -static -Os -Wl,--gc-sections -s -o $$@ $$^ -ljansson -lhttp_parser
+-include $(patsubst %.o,%.d,$(call hnobjs,$(2)))
+endef
+$(eval $(call harness_program,checkfu-oneshot,docker/oneshot-harness))
+
+$(B)/context/oneshot-harness/Dockerfile: docker/oneshot-harness/Dockerfile $(B)/checkfu-oneshot
+	@rm -rf $(@D) && mkdir -p $(@D) && cp $(B)/checkfu-oneshot $(@D)/ && cp $< $@
+
+CONTEXTS := $(patsubst %,$(B)/context/%/Dockerfile,oneshot-harness)
+.PHONY: harnesses
+harnesses: $(CONTEXTS)
+# ---- end of harnesses ------------------------------------------------------------------

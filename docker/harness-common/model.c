@@ -55,9 +55,12 @@ path_below(const struct hn_model *model)
     return cf_str_ends(model->url.path, "/v1") ? path + strlen("/v1") : path;
 }
 
+/* What the answer's reader said is already about the answer; the rest is about the way there. */
 static int
 unreachable(const struct hn_call *call, struct cf_error *err)
 {
+    if (call->http.callback_failed)
+        return -1;
     return cf_error_wrap(err, "cannot reach the model at %s (POST %s)", call->model->url.text,
                          path_below(call->model));
 }
