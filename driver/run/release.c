@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "capability/capability.h"
 #include "json/json.h"
+#include "schema/schema.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,7 +18,6 @@
 #define ARGS_MOST 256u
 #define ARG_BYTES 65536u
 #define ARGS_BYTES 131072u
-#define CONFIGURATION_BYTES 32768u
 
 struct decode {
     struct cf_release *release;
@@ -297,21 +297,26 @@ read_platform(struct decode *d)
 static void
 check_configuration(struct decode *d)
 {
-    json_t *schema = member(d, "configuration_schema");
-    cf_auto_free char *text = NULL;
-    size_t len = 0;
+    json_t *document = member(d, "configuration_schema");
+    struct cf_schema_report report = {0};
+    struct cf_schema *schema = NULL;
+    struct cf_error why;
 
-    if (schema == NULL)
+    if (document == NULL)
         return;
-    if (!json_is_boolean(schema) && !json_is_object(schema)) {
-        mistake(d, "/configuration_schema", "schema_not_boolean_or_object", "give a JSON Schema: an object, or true or false",
-                "configuration_schema is neither an object nor a boolean");
-        return;
+    if (cf_schema_admit_value(document, &schema, &report, &why) < 0) {
+        if (report.count == 0)
+            mistake(d, "/configuration_schema", "schema", "give a JSON Schema of the bounded profile", "%s", why.text);
+        for (unsigned i = 0; i < report.count; i++) {
+            char pointer[300];
+            (void)snprintf(pointer, sizeof pointer, "/configuration_schema%s",
+                           report.findings[i].pointer != NULL ? report.findings[i].pointer : "");
+            mistake(d, pointer, report.findings[i].code, "see the schema profile in README", "%s",
+                    report.findings[i].text);
+        }
     }
-    text = cf_json_dump(schema, &len);
-    if (text != NULL && len > CONFIGURATION_BYTES)
-        mistake(d, "/configuration_schema", "schema_too_large", "at most 32,768 bytes of compact JSON",
-                "configuration_schema has %zu bytes", len);
+    cf_schema_free(schema);
+    cf_schema_report_release(&report);
 }
 
 static void
