@@ -100,15 +100,25 @@ struct cf_sweep;
 typedef void cf_sweep_done_fn(void *user, const struct cf_teardown *result);
 int cf_sweep_open(uv_loop_t *loop, struct cf_engine *engine, const char *label, uint64_t deadline_ms,
                   cf_sweep_done_fn *done, void *user, struct cf_sweep **ret_sweep, struct cf_error *err);
+/* Moves the deadline nearer: at most `deadline_ms` from now. Only until done came. */
+void cf_sweep_hurry(struct cf_sweep *sweep, uint64_t deadline_ms);
 
-/* Finds runs of this installation (or of any, with all_owners) that are dead by the rule of the
- * design and removes what they left. dry_run only lists. done's JSON: {"dead":[{run, owner,
- * resources:[...]}],"removed":[...],"left":[...]}; borrowed until return. */
+/*
+ * Finds runs of this installation (or of any, with all_owners) that are dead by the rule of
+ * sandbox/owner.h and removes what they left, at most `deadline_ms` long; dry_run only lists. Only
+ * what carries all labels, each of its exact form, is touched. done comes once, with status 0
+ * when nothing (more) of a dead run is there or dry_run listed well, else -1 and `err`
+ * (CF_ERROR_TEARDOWN; the report is there all the same). The report, borrowed until return:
+ * {"dead":[{"run","owner","why","created","deadline","resources":[{"kind","id","name"}...]}],
+ *  "removed":[...],"left":[...]}, the last two as in cf_teardown. The engine must outlive it; an
+ * engine that is closed ends it early.
+ */
 typedef void cf_reap_done_fn(void *user, int status, json_t *report, const struct cf_error *err);
 int cf_reap_open(uv_loop_t *loop, struct cf_engine *engine, struct cf_owner *owner, bool all_owners,
                  bool dry_run, uint64_t deadline_ms, cf_reap_done_fn *done, void *user, struct cf_error *err);
-/* Everything this owner holds, live and dead: [{run, live, created, deadline, resources:[...]}]. */
-int cf_owner_list(struct cf_engine *engine, struct cf_owner *owner, cf_reap_done_fn *done, void *user,
-                  struct cf_error *err);
+/* Everything this owner holds, live and dead: [{"run","live":bool,"why","created","deadline",
+ * "resources":[...]}]. Asks the engine only; removes nothing. */
+int cf_owner_list(uv_loop_t *loop, struct cf_engine *engine, struct cf_owner *owner, uint64_t deadline_ms,
+                  cf_reap_done_fn *done, void *user, struct cf_error *err);
 
 #endif
