@@ -1,0 +1,674 @@
+/*
+ * The reading half of a server connection.
+ *
+ * A head is collected here, byte by byte judged by rules stricter than libhttp-parser's (it
+ * takes a bare LF and "Host : x"), and handed to the parser in one piece; its slices then
+ * become strings in place. A body goes through the parser as it comes and is never kept. When
+ * a request is whole, input rests until the answer is out.
+ */
+#include "loop/http_server.h"
+
+#include "base/str.h"
+#include "loop/http_conn.h"
+
+#include <assert.h>
+#include <http_parser.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { FIELD_LIMIT = 256 };
+
+/* What is read and thrown away for one answered request before the connection is cut. */
+#define DROP_LIMIT (128ull * 1024 * 1024)
+
+/* ---- calls into us, and being freed from inside one ------------------------------------- */
+
+void
+cf_http_conn_enter(struct cf_http_conn *conn)
+{
+    conn->depth++;
+}
+
+static void
+destroy(struct cf_http_conn *conn)
+{
+    cf_buf_release(&conn->head);
+    cf_buf_release(&conn->stash);
+    cf_buf_release(&conn->out);
+    free(conn->fields);
+    free(conn->path);
+    free(conn->parser);
+    free(conn);
+}
+
+void
+cf_http_conn_leave(struct cf_http_conn *conn)
+{
+    if (--conn->depth == 0 && conn->is_freed)
+        destroy(conn);
+}
+
+static bool
+is_over(const struct cf_http_conn *conn)
+{
+    return conn->is_freed || conn->state == CF_HTTP_CLOSED;
+}
+
+/* ---- ends ------------------------------------------------------------------------------- */
+
+static void
+abort_exchange(struct cf_http_conn *conn)
+{
+    conn->state = CF_HTTP_CLOSED;
+    cf_buf_release(&conn->out);
+    cf_buf_release(&conn->stash);
+    conn->out_at = 0;
+    if (!conn->has_exchange)
+        return;
+    conn->has_exchange = false;
+    conn->handler->on_abort(conn->user, conn);
+}
+
+static void
+cut(struct cf_http_conn *conn)
+{
+    if (is_over(conn))
+        return;
+    abort_exchange(conn);
+    if (!conn->is_freed)
+        conn->io->reset(conn->io_user);
+}
+
+/* Our side is shut after what was queued; what the peer still sends is dropped. */
+static void
+shut(struct cf_http_conn *conn)
+{
+    conn->state = CF_HTTP_LINGERING;
+    conn->io->shutdown(conn->io_user);
+}
+
+/* An answer of our own where no exchange could begin, or where a body broke its framing. */
+static void
+refuse(struct cf_http_conn *conn, int status, const char *why)
+{
+    char body[200];
+    bool had_exchange = conn->has_exchange;
+
+    if (had_exchange && conn->reply_begun) {
+        cut(conn);
+        return;
+    }
+    int len = snprintf(body, sizeof body, "%s\n", why);
+    conn->has_exchange = true; /* for the length of the reply calls only */
+    conn->close_after = true;
+    conn->is_whole = false;
+    (void)cf_http_reply(conn, status, "text/plain", NULL, body, (size_t)len);
+    if (is_over(conn))
+        return;
+    conn->has_exchange = false;
+    conn->reply_ended = true;
+    conn->is_dropping = true;
+    conn->state = CF_HTTP_LINGERING;
+    if (had_exchange)
+        conn->handler->on_abort(conn->user, conn);
+    else if (conn->handler->on_malformed != NULL)
+        conn->handler->on_malformed(conn->user, conn, status, why);
+    if (!is_over(conn) && cf_http_conn_flush(conn) && !is_over(conn))
+        conn->io->shutdown(conn->io_user);
+}
+
+static void
+begin_next(struct cf_http_conn *conn)
+{
+    conn->state = CF_HTTP_IN_HEAD;
+    if (conn->head.cap > 8192)
+        cf_buf_release(&conn->head);
+    cf_buf_reset(&conn->head);
+    conn->field_count = 0;
+    conn->body_seen = conn->dropped = 0;
+    conn->is_whole = conn->is_dropping = conn->is_paused = conn->is_too_large = false;
+    conn->expects_continue = conn->is_fields_broken = conn->is_head = conn->is_http10 = false;
+    conn->exchange_user = NULL;
+    memset(&conn->request, 0, sizeof conn->request);
+    cf_http_reply_reset_state(conn);
+}
+
+/* True when an exchange ended. */
+static bool
+finish_exchange(struct cf_http_conn *conn)
+{
+    if (!conn->has_exchange || !conn->reply_ended || conn->out_at < conn->out.len)
+        return false;
+    if (!conn->is_whole && !conn->close_after)
+        return false; /* the rest of the body is read and dropped first */
+    conn->has_exchange = false;
+    if (conn->handler->on_done != NULL)
+        conn->handler->on_done(conn->user, conn);
+    if (is_over(conn))
+        return true;
+    if (conn->close_after)
+        shut(conn);
+    else
+        begin_next(conn);
+    return true;
+}
+
+/* ---- the head --------------------------------------------------------------------------- */
+
+/* Takes head bytes up to and with the empty line. *ret_why on bytes that no head may hold. */
+static size_t
+collect_head(struct cf_http_conn *conn, const char *bytes, size_t len, bool *ret_whole, const char **ret_why)
+{
+    struct cf_buf *head = &conn->head;
+
+    for (size_t i = 0; i < len; i++) {
+        unsigned char ch = (unsigned char)bytes[i];
+        char last = head->len > 0 ? head->data[head->len - 1] : '\0';
+
+        if (ch == '\n' ? last != '\r' : last == '\r')
+            *ret_why = "a line of the request head does not end in CRLF";
+        else if ((ch < 0x20 && ch != '\t' && ch != '\r' && ch != '\n') || ch == 0x7f)
+            *ret_why = head->len == 0 && ch == 0x16 ? "a TLS hello on a port that speaks plain HTTP"
+                                                    : "a control character in the request head";
+        if (*ret_why != NULL)
+            return i + 1;
+        if (cf_buf_add(head, &bytes[i], 1) < 0)
+            return i + 1;
+        if (ch != '\n')
+            continue;
+        if (head->len == 2) {
+            cf_buf_reset(head); /* an empty line before a request is passed over */
+        } else if (head->len >= 4 && memcmp(head->data + head->len - 4, "\r\n\r\n", 4) == 0) {
+            *ret_whole = true;
+            return i + 1;
+        }
+    }
+    return len;
+}
+
+/* What the parser would let through: space around a header's name, a folded line. */
+static const char *
+judge_lines(const struct cf_http_conn *conn)
+{
+    const char *line = strstr(conn->head.data, "\r\n") + 2;
+
+    while (*line != '\r') {
+        const char *end = strstr(line, "\r\n");
+        const char *colon = memchr(line, ':', (size_t)(end - line));
+
+        if (*line == ' ' || *line == '\t')
+            return "a header line begins with white space";
+        if (colon == NULL || colon == line)
+            return "a header line without a name and a colon";
+        if (colon[-1] == ' ' || colon[-1] == '\t')
+            return "white space before a header's colon";
+        line = end + 2;
+    }
+    return NULL;
+}
+
+static int
+on_url(http_parser *parser, const char *at, size_t len)
+{
+    struct cf_http_conn *conn = parser->data;
+
+    conn->request.target = at;
+    conn->target_len = len;
+    return 0;
+}
+
+static int
+on_field(http_parser *parser, const char *at, size_t len)
+{
+    struct cf_http_conn *conn = parser->data;
+
+    if (conn->state != CF_HTTP_IN_HEAD)
+        return 0; /* a trailer: nobody asked for one */
+    if (conn->field_count == FIELD_LIMIT) {
+        conn->is_fields_broken = true;
+        return -1;
+    }
+    if (conn->field_count == conn->field_room) {
+        size_t room = conn->field_room == 0 ? 16 : 2 * conn->field_room;
+        struct cf_http_field *fields = realloc(conn->fields, room * sizeof *fields);
+        if (fields == NULL)
+            return -1;
+        conn->fields = fields;
+        conn->field_room = room;
+    }
+    conn->fields[conn->field_count].name = (char *)at;
+    conn->fields[conn->field_count].value = NULL;
+    conn->field_count++;
+    return 0;
+}
+
+static int
+on_value(http_parser *parser, const char *at, size_t len)
+{
+    struct cf_http_conn *conn = parser->data;
+
+    /* of an empty value the parser names a place behind its line */
+    if (len > 0 && conn->state == CF_HTTP_IN_HEAD && conn->field_count > 0 &&
+        conn->fields[conn->field_count - 1].value == NULL)
+        conn->fields[conn->field_count - 1].value = (char *)at;
+    return 0;
+}
+
+static int
+on_headers_complete(http_parser *parser)
+{
+    parser->upgrade = 0; /* an upgrade is refused or ignored by the handler, as HTTP */
+    return 0;
+}
+
+static int on_body_bytes(http_parser *parser, const char *at, size_t len);
+
+static int
+on_message_complete(http_parser *parser)
+{
+    struct cf_http_conn *conn = parser->data;
+
+    conn->is_whole = true;
+    http_parser_pause(parser, 1); /* what follows is the next request */
+    return 0;
+}
+
+static const http_parser_settings settings = {
+    .on_url = on_url,
+    .on_header_field = on_field,
+    .on_header_value = on_value,
+    .on_headers_complete = on_headers_complete,
+    .on_body = on_body_bytes,
+    .on_message_complete = on_message_complete,
+};
+
+/* Ends every slice of the head with NUL: the byte behind each is a separator. */
+static void
+end_strings(struct cf_http_conn *conn)
+{
+    ((char *)conn->request.target)[conn->target_len] = '\0';
+    for (size_t i = 0; i < conn->field_count; i++) {
+        struct cf_http_field *field = &conn->fields[i];
+        char *colon = strchr(field->name, ':'), *end;
+
+        *colon = '\0';
+        if (field->value == NULL)
+            field->value = colon; /* empty */
+        end = strstr(field->value, "\r\n");
+        if (end == NULL)
+            continue; /* the empty value above */
+        while (end > field->value && (end[-1] == ' ' || end[-1] == '\t'))
+            end--;
+        *end = '\0';
+    }
+}
+
+/* "/a/b?c", "http://host/a/b?c" and "*" all become path and query. */
+static int
+split_target(struct cf_http_conn *conn)
+{
+    const char *text = conn->request.target;
+    const char *scheme = strstr(text, "://");
+    char *question;
+
+    if (*text != '/' && scheme != NULL) {
+        text = strchr(scheme + 3, '/');
+        if (text == NULL)
+            text = "/";
+    }
+    free(conn->path);
+    conn->path = strdup(text);
+    if (conn->path == NULL)
+        return -1;
+    question = strchr(conn->path, '?');
+    if (question != NULL)
+        *question++ = '\0';
+    conn->request.path = conn->path;
+    conn->request.query = question;
+    return 0;
+}
+
+static const char *
+read_framing(struct cf_http_conn *conn)
+{
+    const http_parser *parser = conn->parser;
+    const char *expect = cf_http_header(conn, "Expect"), *coding = cf_http_header(conn, "Transfer-Encoding");
+
+    conn->request.method = http_method_str((enum http_method)parser->method);
+    conn->is_head = parser->method == HTTP_HEAD;
+    conn->is_http10 = parser->http_major == 1 && parser->http_minor == 0;
+    if (parser->http_major != 1)
+        return "not HTTP/1.x";
+    if (coding != NULL && strcasecmp(coding, "chunked") != 0)
+        return "a transfer coding other than chunked";
+    if (coding != NULL)
+        conn->request.content_length = UINT64_MAX;
+    else
+        conn->request.content_length = parser->content_length == UINT64_MAX ? 0 : parser->content_length;
+    conn->expects_continue = expect != NULL && strcasecmp(expect, "100-continue") == 0 && !conn->is_whole;
+    return NULL;
+}
+
+static void
+wants_close(struct cf_http_conn *conn)
+{
+    const char *connection = cf_http_header(conn, "Connection");
+
+    conn->close_after = conn->is_http10 || (connection != NULL && strcasestr(connection, "close") != NULL);
+}
+
+static const char *
+parse_head(struct cf_http_conn *conn)
+{
+    const char *why = judge_lines(conn);
+
+    if (why != NULL)
+        return why;
+    http_parser_init(conn->parser, HTTP_REQUEST);
+    conn->parser->data = conn;
+    (void)http_parser_execute(conn->parser, &settings, conn->head.data, conn->head.len);
+    if (conn->is_whole)
+        http_parser_pause(conn->parser, 0);
+    if (conn->is_fields_broken)
+        return "more than 256 header lines";
+    if (HTTP_PARSER_ERRNO(conn->parser) != HPE_OK)
+        return http_errno_description(HTTP_PARSER_ERRNO(conn->parser));
+    if (conn->request.target == NULL)
+        return "not an HTTP request";
+    end_strings(conn);
+    if (split_target(conn) < 0)
+        return "out of memory";
+    why = read_framing(conn);
+    wants_close(conn);
+    return why;
+}
+
+static void
+begin_exchange(struct cf_http_conn *conn)
+{
+    conn->has_exchange = true;
+    conn->state = conn->is_whole ? CF_HTTP_ANSWERING : CF_HTTP_IN_BODY;
+    conn->handler->on_request(conn->user, conn, &conn->request);
+    if (is_over(conn))
+        return;
+    if (conn->reply_ended)
+        conn->is_dropping = true;
+    if (conn->expects_continue && !conn->reply_begun)
+        cf_http_reply_continue(conn);
+    if (conn->is_whole && !conn->reply_ended && !is_over(conn))
+        conn->handler->on_complete(conn->user, conn);
+}
+
+static size_t
+take_head(struct cf_http_conn *conn, const char *bytes, size_t len)
+{
+    const char *why = NULL;
+    bool is_whole = false;
+    size_t took = collect_head(conn, bytes, len, &is_whole, &why);
+
+    if (why == NULL && conn->head.failed)
+        refuse(conn, 431, "the request head is larger than 64 KiB");
+    else if (why != NULL || (is_whole && (why = parse_head(conn)) != NULL))
+        refuse(conn, 400, why);
+    else if (is_whole)
+        begin_exchange(conn);
+    return took;
+}
+
+/* ---- the body --------------------------------------------------------------------------- */
+
+static int
+on_body_bytes(http_parser *parser, const char *at, size_t len)
+{
+    struct cf_http_conn *conn = parser->data;
+    int answer;
+
+    conn->body_seen += len;
+    if (!conn->is_dropping && conn->max_body_bytes != 0 && conn->body_seen > conn->max_body_bytes)
+        conn->is_dropping = conn->is_too_large = true;
+    if (conn->is_dropping || conn->reply_ended) {
+        conn->dropped += len;
+        return 0;
+    }
+    answer = conn->handler->on_body(conn->user, conn, at, len);
+    if (answer < 0) {
+        assert(conn->reply_begun || is_over(conn));
+        conn->is_dropping = true;
+        conn->close_after = true;
+    }
+    conn->is_paused = answer == CF_HTTP_PAUSE;
+    if (conn->is_paused || is_over(conn))
+        http_parser_pause(parser, 1);
+    return 0;
+}
+
+static void
+complete_body(struct cf_http_conn *conn)
+{
+    conn->state = CF_HTTP_ANSWERING;
+    if (!conn->reply_ended && !conn->is_dropping)
+        conn->handler->on_complete(conn->user, conn);
+}
+
+static size_t
+take_body(struct cf_http_conn *conn, const char *bytes, size_t len)
+{
+    size_t took = http_parser_execute(conn->parser, &settings, bytes, len);
+    enum http_errno why = HTTP_PARSER_ERRNO(conn->parser);
+
+    if (is_over(conn))
+        return took;
+    if (why == HPE_PAUSED) {
+        http_parser_pause(conn->parser, 0);
+    } else if (why != HPE_OK) {
+        refuse(conn, 400, http_errno_description(why));
+        return len;
+    }
+    if (conn->dropped > DROP_LIMIT) {
+        cut(conn);
+    } else if (conn->is_too_large && !conn->reply_begun) {
+        conn->close_after = true;
+        (void)cf_http_reply(conn, 413, "text/plain", NULL, "request body over the limit\n", 28);
+    } else if (conn->is_whole) {
+        complete_body(conn);
+    }
+    return took;
+}
+
+/* ---- input, as far as it may go ---------------------------------------------------------- */
+
+static size_t
+take_some(struct cf_http_conn *conn, const char *bytes, size_t len)
+{
+    switch (conn->state) {
+    case CF_HTTP_IN_HEAD:
+        return take_head(conn, bytes, len);
+    case CF_HTTP_IN_BODY:
+        return conn->is_paused ? 0 : take_body(conn, bytes, len);
+    case CF_HTTP_LINGERING:
+        conn->dropped += len;
+        if (conn->dropped > DROP_LIMIT)
+            cut(conn);
+        return len;
+    case CF_HTTP_CLOSED:
+        return len;
+    case CF_HTTP_ANSWERING:
+        return 0;
+    }
+    return 0;
+}
+
+/* Returns how many bytes were dealt with; fewer than len when input has to wait. */
+static size_t
+take(struct cf_http_conn *conn, const char *bytes, size_t len)
+{
+    size_t at = 0;
+
+    while (at < len && !conn->is_freed) {
+        size_t took = take_some(conn, bytes + at, len - at);
+        bool has_moved = finish_exchange(conn);
+
+        at += took;
+        if (took > 0 && !is_over(conn))
+            conn->io->consumed(conn->io_user, took);
+        if (took == 0 && !has_moved)
+            break;
+    }
+    return at;
+}
+
+static void
+mind_eof(struct cf_http_conn *conn)
+{
+    if (!conn->is_eof || is_over(conn))
+        return;
+    if (conn->has_exchange && !(conn->reply_ended && conn->is_whole))
+        cut(conn);
+    else if (conn->state == CF_HTTP_IN_HEAD)
+        shut(conn);
+}
+
+void
+cf_http_conn_advance(struct cf_http_conn *conn)
+{
+    if (conn->is_advancing)
+        return; /* whoever is at it goes on when we return */
+    conn->is_advancing = true;
+    while (!is_over(conn)) {
+        bool has_moved = finish_exchange(conn);
+        size_t took = is_over(conn) ? 0 : take(conn, conn->stash.data, conn->stash.len);
+
+        if (took > 0)
+            cf_buf_drop(&conn->stash, took);
+        if (!has_moved && took == 0)
+            break;
+    }
+    conn->is_advancing = false;
+    mind_eof(conn);
+}
+
+/* ---- from the owner ---------------------------------------------------------------------- */
+
+struct cf_http_conn *
+cf_http_conn_new(const struct cf_http_io *io, void *io_user, const struct cf_http_handler *handler,
+                 void *user, uint64_t max_body_bytes)
+{
+    struct cf_http_conn *conn = calloc(1, sizeof *conn);
+
+    if (conn == NULL)
+        return NULL;
+    conn->parser = calloc(1, sizeof *conn->parser);
+    if (conn->parser == NULL) {
+        free(conn);
+        return NULL;
+    }
+    conn->io = io;
+    conn->io_user = io_user;
+    conn->handler = handler;
+    conn->user = user;
+    conn->max_body_bytes = max_body_bytes;
+    cf_buf_init(&conn->head, CF_HTTP_HEAD_LIMIT);
+    cf_buf_init(&conn->stash, CF_HTTP_STASH_LIMIT);
+    cf_buf_init(&conn->out, CF_HTTP_QUEUE_LIMIT);
+    return conn;
+}
+
+void
+cf_http_conn_free(struct cf_http_conn *conn)
+{
+    if (conn == NULL || conn->is_freed)
+        return;
+    conn->is_freed = true;
+    conn->has_exchange = false;
+    if (conn->depth == 0)
+        destroy(conn);
+}
+
+void
+cf_http_conn_set_user(struct cf_http_conn *conn, void *exchange_user)
+{
+    conn->exchange_user = exchange_user;
+}
+
+void *
+cf_http_conn_get_user(const struct cf_http_conn *conn)
+{
+    return conn->exchange_user;
+}
+
+const char *
+cf_http_header(const struct cf_http_conn *conn, const char *name)
+{
+    for (size_t i = 0; i < conn->field_count; i++)
+        if (strcasecmp(conn->fields[i].name, name) == 0)
+            return conn->fields[i].value;
+    return NULL;
+}
+
+void
+cf_http_conn_feed(struct cf_http_conn *conn, const char *bytes, size_t len)
+{
+    size_t took = 0;
+
+    cf_http_conn_enter(conn);
+    if (conn->stash.len == 0 && !conn->is_advancing) {
+        conn->is_advancing = true;
+        took = take(conn, bytes, len);
+        conn->is_advancing = false;
+    }
+    if (took < len && !is_over(conn) && cf_buf_add(&conn->stash, bytes + took, len - took) < 0)
+        cut(conn); /* more than any credit allows */
+    cf_http_conn_advance(conn);
+    cf_http_conn_leave(conn);
+}
+
+void
+cf_http_conn_eof(struct cf_http_conn *conn)
+{
+    cf_http_conn_enter(conn);
+    conn->is_eof = true;
+    mind_eof(conn);
+    cf_http_conn_leave(conn);
+}
+
+void
+cf_http_conn_gone(struct cf_http_conn *conn)
+{
+    cf_http_conn_enter(conn);
+    if (!is_over(conn))
+        abort_exchange(conn);
+    cf_http_conn_leave(conn);
+}
+
+void
+cf_http_conn_writable(struct cf_http_conn *conn)
+{
+    bool had_bytes = conn->out_at < conn->out.len;
+
+    cf_http_conn_enter(conn);
+    if (had_bytes && cf_http_conn_flush(conn) && !is_over(conn)) {
+        if (conn->state == CF_HTTP_LINGERING)
+            conn->io->shutdown(conn->io_user); /* a refusal's last bytes are out */
+        else if (conn->has_exchange && !conn->reply_ended)
+            conn->handler->on_drain(conn->user, conn);
+    }
+    cf_http_conn_advance(conn);
+    cf_http_conn_leave(conn);
+}
+
+void
+cf_http_conn_resume(struct cf_http_conn *conn)
+{
+    cf_http_conn_enter(conn);
+    conn->is_paused = false;
+    cf_http_conn_advance(conn);
+    cf_http_conn_leave(conn);
+}
+
+bool
+cf_http_conn_is_idle(const struct cf_http_conn *conn)
+{
+    return !conn->has_exchange;
+}
