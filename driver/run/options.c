@@ -42,6 +42,7 @@ static const struct row rows[] = {
     {NULL, "session_meta", OBJECT, AT(session_meta), 0, 0, {0}},
     {NULL, "mcp", LIST, AT(mcp), 0, 0, {0}},
     {NULL, "permission", ENUM, AT(permission), 0, 0, {"deny", "allow", "end"}},
+    {NULL, "continues", FLAG, AT(continues), 0, 0, {0}},
     {NULL, "skip_reap", FLAG, AT(skip_reap), 0, 0, {0}},
     {"limits", "memory_bytes", COUNT, AT(memory_bytes), 6291456, 1e15, {0}},
     {"limits", "cpus", REAL, AT(cpus), 0.01, 4096, {0}},

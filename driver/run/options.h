@@ -28,6 +28,7 @@ struct cf_run_options {
     uint64_t memory_bytes, pids, nofile, disk_bytes, output_bytes;
     double cpus;
     uint64_t start_ms, initialize_ms, session_ms, turn_ms, idle_ms, whole_ms, grace_ms, drain_ms;
+    bool continues;           /* oneshot: the first turn already continues a prior state */
     bool skip_reap;
 };
 

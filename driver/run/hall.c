@@ -1,0 +1,464 @@
+/*
+ * The hall: one run from open to closed. What is provisioned and torn down is a table (rows.c);
+ * what happens between is a turn's business (turn.c) and the lanes'. Verbs leave their wish and kick
+ * the loop; on_kick, with nothing of ours on the stack, carries them out.
+ */
+#include "run/hall.h"
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/str.h"
+#include "json/json.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+
+int
+cf_library_init(struct cf_error *err)
+{
+    CURLcode code = curl_global_init(CURL_GLOBAL_DEFAULT);
+
+    if (code != CURLE_OK)
+        return cf_error_set(err, CF_ERROR_INTERNAL, 0, "curl: %s", curl_easy_strerror(code));
+    if (sodium_init() < 0)
+        return cf_error_set(err, CF_ERROR_INTERNAL, 0, "libsodium cannot be initialized");
+    return 0;
+}
+
+uint64_t
+cf_hall_left_ms(const struct cf_run *run)
+{
+    uint64_t used = cf_clock_ms() - run->opened_ms;
+
+    return used >= run->options.whole_ms ? 0 : run->options.whole_ms - used;
+}
+
+void
+cf_hall_phase(struct cf_run *run, const char *name, const char *step, uint64_t took_ms)
+{
+    char key[80];
+
+    if (took_ms != UINT64_MAX) {
+        (void)snprintf(key, sizeof key, "%s%s%s", name, *step ? "." : "", step);
+        (void)json_object_set_new(run->timings, key, json_integer((json_int_t)took_ms));
+    }
+    if (run->host.on_phase != NULL)
+        run->host.on_phase(run->host.user, name, step, took_ms);
+}
+
+/* ---- failing ---------------------------------------------------------------- */
+
+static void
+tell_failure(struct cf_run *run)
+{
+    if (run->turn_state != CF_TURN_NONE && run->error.kind == CF_ERROR_CANCELED) {
+        run->is_canceled = true;
+        (void)snprintf(run->stop_reason, sizeof run->stop_reason, "interrupted");
+        cf_turn_settle(run);
+    } else if (run->turn_state != CF_TURN_NONE) {
+        cf_turn_fail(run, &run->error);
+    } else if (!run->failure_told && run->error.kind != CF_ERROR_CANCELED) {
+        run->failure_told = true;
+        cf_emit_failure(run, &run->error, 0);
+    }
+}
+
+void
+cf_hall_fail(struct cf_run *run, const struct cf_error *err)
+{
+    if (run->state >= CF_HALL_DOWN)
+        return;
+    if (run->error.kind == CF_ERROR_NONE)
+        run->error = *err;
+    run->state = CF_HALL_DOWN;
+    tell_failure(run);
+    run->back_wanted = true;
+    cf_hall_kick(run);
+}
+
+/* A row failed by itself (no cf_hall_fail): the failure is still to be told. */
+static void
+notice_failed_row(struct cf_run *run)
+{
+    if (run->state != CF_HALL_OPENING || run->steps.dir != CF_STEPS_UP)
+        return;
+    run->error = run->steps.err;
+    run->state = CF_HALL_DOWN;
+    tell_failure(run);
+}
+
+/* ---- the run's own end ------------------------------------------------------------------ */
+
+static void
+free_run(struct cf_run *run)
+{
+    void (*on_closed)(void *) = run->host.on_closed;
+    void *user = run->host.user;
+    json_t **values[] = {&run->findings, &run->turns,       &run->timings, &run->removed,  &run->left,
+                         &run->isolation, &run->limits,     &run->exit_facts, &run->image_json, &run->ledger,
+                         &run->relay_totals, &run->capability_set, &run->declared, &run->agent_info, &run->turn_meta,
+                         &run->held_action, &run->engine_json};
+
+    for (size_t i = 0; i < CF_COUNT(values); i++)
+        json_decref(*values[i]);
+    cf_prompt_done(&run->prompt);
+    cf_prompt_done(&run->next_prompt);
+    cf_normalizer_free(run->normalizer);
+    cf_grammar_free(run->grammar);
+    cf_buf_release(&run->harness.input);
+    cf_tail_release(&run->harness.stderr_tail);
+    cf_release_done(&run->release);
+    cf_run_options_done(&run->options);
+    free(run->failure_tail);
+    free(run);
+    if (on_closed != NULL)
+        on_closed(user);
+}
+
+static void
+on_handle_closed(uv_handle_t *handle)
+{
+    struct cf_run *run = handle->data;
+
+    if (--run->handles_open == 0)
+        free_run(run);
+}
+
+static void
+on_steps_timer_closed(uv_handle_t *handle)
+{
+    struct cf_steps *steps = handle->data;
+    struct cf_run *run = cf_run_of(steps);
+
+    if (--run->handles_open == 0)
+        free_run(run);
+}
+
+static void
+close_handles(struct cf_run *run)
+{
+    uv_timer_t *timers[] = {&run->kick, &run->whole, &run->phase, &run->settle, &run->idle};
+
+    run->handles_open = CF_COUNT(timers) + 1;
+    for (size_t i = 0; i < CF_COUNT(timers); i++)
+        uv_close((uv_handle_t *)timers[i], on_handle_closed);
+    cf_steps_close(&run->steps, on_steps_timer_closed);
+}
+
+static void
+tell_result(struct cf_run *run)
+{
+    json_t *result = cf_result_make(run);
+    cf_auto_free char *text = NULL;
+    size_t len = 0;
+
+    text = result != NULL ? cf_json_dump(result, &len) : NULL;
+    json_decref(result);
+    if (run->host.on_result != NULL)
+        run->host.on_result(run->host.user, text != NULL ? text : "{}", text != NULL ? len : 2);
+}
+
+static void
+run_over(struct cf_run *run)
+{
+    cf_hall_phase(run, "teardown", "", cf_clock_ms() - run->teardown_began_ms);
+    run->state = CF_HALL_OVER;
+    uv_timer_stop(&run->whole);
+    tell_result(run);
+    if (run->close_wanted)
+        close_handles(run);
+}
+
+static void
+on_steps_done(struct cf_steps *steps)
+{
+    struct cf_run *run = cf_run_of(steps);
+
+    if (steps->dir == CF_STEPS_UP) {
+        run_over(run);
+        return;
+    }
+    if (run->state != CF_HALL_OPENING)
+        return; /* a failure is on its way back already */
+    run->state = CF_HALL_OPEN;
+    if (run->host.on_ready != NULL)
+        run->host.on_ready(run->host.user);
+}
+
+static void
+keep_engine_facts(struct cf_run *run)
+{
+    const struct cf_engine_facts *f = run->engine != NULL ? cf_engine_facts(run->engine) : NULL;
+
+    if (f == NULL || run->engine_json != NULL || f->api_version[0] == '\0')
+        return;
+    run->engine_json = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:b}", "endpoint", f->endpoint, "endpoint_source",
+                                 f->endpoint_source, "api_version", f->api_version, "version", f->version, "os", f->os,
+                                 "arch", f->arch, "storage_driver", f->storage_driver, "podman", f->is_podman);
+}
+
+static void
+on_row(struct cf_steps *steps, const struct cf_step *row, bool entered)
+{
+    struct cf_run *run = cf_run_of(steps);
+
+    if (steps->dir == CF_STEPS_UP) {
+        notice_failed_row(run);
+        if (run->teardown_began_ms == 0) {
+            run->teardown_began_ms = cf_clock_ms();
+            cf_hall_phase(run, "teardown", "", UINT64_MAX);
+        }
+        return;
+    }
+    if (!entered)
+        keep_engine_facts(run);
+    if (strcmp(row->name, "owner") != 0 && strcmp(row->name, "reap") != 0)
+        cf_hall_phase(run, row->name, "",
+                      entered ? UINT64_MAX : steps->took_ms[steps->at]);
+}
+
+/* ---- wishes ------------------------------------------------------------------------------ */
+
+static void
+go_back(struct cf_run *run)
+{
+    run->back_wanted = false;
+    if (!run->begun)
+        run_over(run); /* nothing was begun: nothing to undo */
+    else if (run->steps.running && run->steps.dir == CF_STEPS_DOWN)
+        cf_steps_cancel(&run->steps, run->error.kind != CF_ERROR_NONE ? &run->error : NULL);
+    else if (!run->steps.running && run->state != CF_HALL_OVER)
+        cf_steps_back(&run->steps);
+}
+
+/* The caller wants the end, in whatever phase that finds us. */
+static void
+close_now(struct cf_run *run)
+{
+    if (run->state == CF_HALL_OVER) {
+        if (run->handles_open == 0)
+            close_handles(run);
+    } else if (run->state == CF_HALL_DOWN) {
+        cf_rows_hurry(run);
+    } else {
+        run->state = CF_HALL_DOWN;
+        if (run->turn_state != CF_TURN_NONE && run->error.kind == CF_ERROR_NONE)
+            (void)cf_error_set(&run->error, CF_ERROR_CANCELED, 0, "closed in the middle of a turn");
+        if (run->error.kind != CF_ERROR_NONE)
+            tell_failure(run);
+        go_back(run);
+    }
+}
+
+static void
+on_kick(uv_timer_t *timer)
+{
+    struct cf_run *run = timer->data;
+
+    if (run->resume_wanted) {
+        run->resume_wanted = false;
+        if (run->state == CF_HALL_OPEN)
+            run->lane->resume(run);
+    }
+    if (run->cancel_wanted) {
+        run->cancel_wanted = false;
+        if (run->state == CF_HALL_OPEN && run->turn_state != CF_TURN_NONE)
+            run->lane->cancel(run);
+    }
+    if (run->prompt_wanted && run->state == CF_HALL_OPEN && run->turn_state == CF_TURN_NONE) {
+        run->prompt_wanted = false;
+        cf_turn_begin(run);
+    }
+    if (run->lane_closing && (run->harness.has_exited || run->harness.process == NULL)) {
+        cf_rows_lane_gone(run);
+        return;
+    }
+    if (run->back_wanted) {
+        go_back(run);
+        return;
+    }
+    if (run->close_wanted)
+        close_now(run);
+}
+
+void
+cf_hall_kick(struct cf_run *run)
+{
+    if (run->handles_open == 0)
+        uv_timer_start(&run->kick, on_kick, 0, 0);
+}
+
+static void
+on_whole_deadline(uv_timer_t *timer)
+{
+    struct cf_run *run = timer->data;
+    struct cf_error why;
+
+    (void)cf_error_set(&why, CF_ERROR_DEADLINE, 0, "the whole run did not end within %llu s",
+                       (unsigned long long)(run->options.whole_ms + 999) / 1000);
+    (void)cf_error_fix(&why, "raise --timeout, or see in the timings which phase took it");
+    cf_hall_fail(run, &why);
+}
+
+/* ---- the public door -------------------------------------------------------------------- */
+
+static int
+check_sigpipe(struct cf_error *err)
+{
+    struct sigaction action;
+    sigset_t mask;
+
+    if (sigaction(SIGPIPE, NULL, &action) == 0 && action.sa_handler != SIG_DFL)
+        return 0;
+    if (pthread_sigmask(SIG_SETMASK, NULL, &mask) == 0 && sigismember(&mask, SIGPIPE))
+        return 0;
+    (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "SIGPIPE is at its default in this process: a lost peer would kill it");
+    return cf_error_fix(err, "call signal(SIGPIPE, SIG_IGN), or block it, before cf_run_open");
+}
+
+static void
+host_log(void *user, enum cf_log_level level, const char *room, const char *line)
+{
+    struct cf_run *run = user;
+
+    if (run->host.on_log != NULL)
+        run->host.on_log(run->host.user, (int)level, room, line);
+}
+
+static int
+open_handles(struct cf_run *run, struct cf_error *err)
+{
+    uv_timer_t *timers[] = {&run->kick, &run->whole, &run->phase, &run->settle, &run->idle};
+
+    if (cf_steps_init(&run->steps, run->loop, cf_rows, CF_ROW_COUNT, &run->log, err) < 0)
+        return -1;
+    run->steps.on_done = on_steps_done;
+    run->steps.on_row = on_row;
+    run->steps.took_ms = run->took_ms;
+    for (size_t i = 0; i < CF_COUNT(timers); i++) {
+        (void)uv_timer_init(run->loop, timers[i]); /* cannot fail */
+        timers[i]->data = run;
+    }
+    return 0;
+}
+
+/* A tag can mean another image tomorrow: what was tested must be what is run. */
+static int
+refuse_tag(const char *image, const struct cf_image_ref *ref, struct cf_error *err)
+{
+    (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "image %s is not immutable: it has %s, but no @sha256: digest", image,
+                       ref->tag[0] != '\0' ? "a tag" : "neither tag");
+    return cf_error_fix(err, "resolve it with: docker pull %s && docker inspect --format '{{index .RepoDigests 0}}' %s", image,
+                        image);
+}
+
+static int
+prepare(struct cf_run *run, const char *release_json, size_t release_len, const char *options_json,
+        size_t options_len, struct cf_error *err)
+{
+    struct cf_image_ref ref;
+
+    if (cf_run_options_decode(options_json, options_len, &run->options, err) < 0 ||
+        cf_release_decode(release_json, release_len, &run->release, NULL, NULL, err) < 0)
+        return -1;
+    if (run->options.build_context == NULL) {
+        if (cf_image_ref_parse(run->release.image, &ref, err) < 0)
+            return cf_error_wrap(err, "image");
+        if (ref.digest[0] == '\0')
+            return refuse_tag(run->release.image, &ref, err);
+    }
+    run->lane = run->release.is_acp ? &cf_acp_lane : &cf_oneshot_lane;
+    run->turns = json_array();
+    run->timings = json_object();
+    run->removed = json_array();
+    run->left = json_array();
+    run->teardown_proven = true;
+    run->close_grace_ms = run->options.grace_ms;
+    if (run->turns == NULL || run->timings == NULL || run->removed == NULL || run->left == NULL)
+        return cf_error_memory(err);
+    return cf_emit_open(run, err);
+}
+
+static void
+on_begin(uv_timer_t *timer)
+{
+    struct cf_run *run = timer->data;
+
+    if (run->state != CF_HALL_OPENING)
+        return; /* closed before it began */
+    run->begun = true;
+    cf_steps_run(&run->steps);
+}
+
+int
+cf_run_open(struct uv_loop_s *loop, const char *release_json, size_t release_len, const char *options_json,
+            size_t options_len, const struct cf_run_host *host, struct cf_run **ret_run, struct cf_error *err)
+{
+    struct cf_run *run;
+
+    if (check_sigpipe(err) < 0)
+        return -1;
+    run = calloc(1, sizeof *run);
+    if (run == NULL)
+        return cf_error_memory(err);
+    run->loop = loop;
+    memcpy(&run->host, host, host->size < sizeof run->host ? host->size : sizeof run->host);
+    run->log = (struct cf_log){host_log, run, CF_LOG_TRACE};
+    run->opened_ms = cf_clock_ms();
+    cf_id_make("run_", run->id, sizeof run->id);
+    if (prepare(run, release_json, release_len, options_json, options_len, err) < 0 || open_handles(run, err) < 0) {
+        run->host.on_closed = NULL;
+        free_run(run);
+        return -1;
+    }
+    uv_timer_start(&run->whole, on_whole_deadline, run->options.whole_ms, 0);
+    uv_timer_start(&run->phase, on_begin, 0, 0); /* nothing is called from inside this call */
+    *ret_run = run;
+    return 0;
+}
+
+int
+cf_run_prompt(struct cf_run *run, const char *prompt_json, size_t len, struct cf_error *err)
+{
+    if (run->state != CF_HALL_OPEN || run->turn_state != CF_TURN_NONE || run->prompt_wanted)
+        return cf_error_set(err, CF_ERROR_CONFIG, 0, "no prompt can be taken now: %s",
+                            run->state == CF_HALL_OPENING ? "the session is not open yet"
+                            : run->state == CF_HALL_OPEN  ? "a turn is in flight"
+                                                          : "the run is over");
+    if (cf_prompt_decode(prompt_json, len, &run->next_prompt, err) < 0)
+        return -1;
+    run->prompt_wanted = true;
+    cf_hall_kick(run);
+    return 0;
+}
+
+void
+cf_run_cancel(struct cf_run *run)
+{
+    run->cancel_wanted = true;
+    cf_hall_kick(run);
+}
+
+void
+cf_run_resume(struct cf_run *run)
+{
+    run->is_paused = false;
+    run->resume_wanted = true;
+    cf_hall_kick(run);
+}
+
+void
+cf_run_close(struct cf_run *run, uint64_t grace_ms, const struct cf_error *why)
+{
+    run->close_wanted = true;
+    if (grace_ms < run->close_grace_ms)
+        run->close_grace_ms = grace_ms;
+    if (run->state < CF_HALL_DOWN && why != NULL && run->error.kind == CF_ERROR_NONE)
+        run->error = *why;
+    cf_hall_kick(run);
+}

@@ -1,0 +1,450 @@
+/*
+ * The ACP lane: one process for the whole run, one connection, one session. The handshake is two
+ * answers with a budget each; a turn is one session/prompt. What the agent says goes to the
+ * normalizer frame by frame, on the stack that read it.
+ */
+#include "run/hall.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "json/json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { STEP_SPAWN, STEP_INITIALIZE, STEP_SESSION, STEP_OPEN };
+
+#define QUIET_MS 50u        /* after the prompt's answer: late updates are still taken */
+#define STDOUT_GONE_MS 1000u /* stdout ended, process lives: how long its exit may take */
+
+static void
+on_handshake_deadline(uv_timer_t *timer)
+{
+    struct cf_run *run = timer->data;
+    struct cf_error why;
+    uint64_t seen = cf_acp_bytes_seen(run->acp);
+    const char *method = run->session_step == STEP_SESSION ? "session/new" : "initialize";
+    uint64_t budget = run->session_step == STEP_SESSION ? run->options.session_ms : run->options.initialize_ms;
+
+    if (seen == 0)
+        (void)cf_error_set(&why, CF_ERROR_START_TIMEOUT, 0,
+                           "no answer to %s within %llu ms; no bytes were seen on the harness's stdout", method,
+                           (unsigned long long)budget);
+    else
+        (void)cf_error_set(&why, CF_ERROR_START_TIMEOUT, 0,
+                           "no answer to %s within %llu ms; stdout had %llu bytes, beginning: %s", method,
+                           (unsigned long long)budget, (unsigned long long)seen, cf_acp_first_bytes(run->acp));
+    (void)cf_error_fix(&why, "answer each JSON-RPC request on stdout with one line of JSON; --start-timeout raises the budget");
+    cf_hall_fail(run, &why);
+}
+
+static void
+clock_handshake(struct cf_run *run, int step, uint64_t budget_ms)
+{
+    run->session_step = step;
+    uv_timer_start(&run->phase, on_handshake_deadline, budget_ms, 0);
+}
+
+/* ---- what the connection says ----------------------------------------------------------- */
+
+static void
+acp_send(void *user, const char *line, size_t len)
+{
+    struct cf_run *run = user;
+    struct cf_error why;
+
+    if (cf_harness_say(run, line, len) < 0) {
+        (void)cf_error_set(&why, CF_ERROR_HARNESS, 0, "the harness does not read its stdin: 96 MiB are waiting");
+        cf_hall_fail(run, &why);
+    }
+}
+
+static void
+acp_frame(void *user, bool from_agent, uint64_t number, const char *line, size_t len)
+{
+    cf_emit_frame(user, from_agent, number, line, len);
+}
+
+static json_t *
+session_params(const struct cf_run *run)
+{
+    json_t *mcp = run->options.mcp != NULL ? json_incref(run->options.mcp) : json_array();
+    json_t *params = json_pack("{s:s, s:o}", "cwd", cf_sandbox_working_directory(run->sandbox), "mcpServers", mcp);
+
+    if (params != NULL && run->options.session_meta != NULL)
+        (void)json_object_set(params, "_meta", run->options.session_meta);
+    return params;
+}
+
+static void
+acp_initialized(void *user, json_t *result, uint64_t frame)
+{
+    struct cf_run *run = user;
+    struct cf_error why;
+    json_t *envelope = cf_envelope_acp(run->options.is_ephemeral), *params = NULL;
+    json_t *declared = json_object_get(json_object_get(result, "_meta"), "checkfu.capabilities");
+
+    json_decref(run->agent_info);
+    run->agent_info = json_incref(json_object_get(result, "agentInfo"));
+    run->declared = declared != NULL ? json_deep_copy(declared) : json_object();
+    if (cf_declaration_read(result, &run->declaration, &why) < 0 ||
+        cf_session_meta_check(run->options.session_meta, &run->declaration, &why) < 0) {
+        json_decref(envelope);
+        cf_hall_fail(run, &why);
+        return;
+    }
+    run->capability_set = cf_declaration_admit(envelope, &run->declaration);
+    json_decref(envelope);
+    cf_normalizer_declare(run->normalizer, &run->declaration);
+    cf_grammar_declare(run->grammar, &run->declaration);
+    params = session_params(run);
+    clock_handshake(run, STEP_SESSION, run->options.session_ms);
+    if (cf_acp_session_new(run->acp, params, &why) < 0)
+        cf_hall_fail(run, &why);
+    json_decref(params);
+}
+
+/* The session, asked for anew after a login. */
+static void
+acp_authenticated(void *user, uint64_t frame)
+{
+    struct cf_run *run = user;
+    struct cf_error why;
+    json_t *params = session_params(run);
+
+    clock_handshake(run, STEP_SESSION, run->options.session_ms);
+    if (cf_acp_session_new(run->acp, params, &why) < 0)
+        cf_hall_fail(run, &why);
+    json_decref(params);
+}
+
+static void
+acp_session(void *user, const char *session_id, json_t *result, uint64_t frame)
+{
+    struct cf_run *run = user;
+
+    uv_timer_stop(&run->phase);
+    run->session_step = STEP_OPEN;
+    cf_normalizer_ready(run->normalizer, run->capability_set, frame);
+    cf_hall_session_ready(run);
+}
+
+static void
+acp_update(void *user, json_t *params, json_t *update, uint64_t frame)
+{
+    struct cf_run *run = user;
+
+    if (run->turn_state == CF_TURN_DRAINING)
+        uv_timer_again(&run->settle); /* quiet begins anew */
+    cf_normalizer_update(run->normalizer, params, update, frame);
+}
+
+static void
+acp_permission(void *user, const struct cf_acp_permission *permission)
+{
+    struct cf_run *run = user;
+    const char *call = cf_json_str(permission->tool_call, "toolCallId");
+    json_t *action;
+
+    cf_normalizer_permission(run->normalizer, permission->tool_call, permission->frame);
+    if (permission->handle == NULL)
+        return; /* the turn is canceled; it was answered so */
+    if (run->options.permission == CF_PERMISSION_END && call != NULL) {
+        action = json_pack("{s:s, s:s}", "kind", "custom_tool", "tool_use_id",
+                           cf_normalizer_tool_use_id(run->normalizer, call));
+        (void)cf_acp_permission_answer(run->acp, permission->handle, NULL);
+        json_decref(run->held_action);
+        run->held_action = action; /* the turn's last word, told when it settles */
+        run->cancel_wanted = true;
+        cf_hall_kick(run);
+        return;
+    }
+    (void)cf_acp_permission_answer(
+        run->acp, permission->handle,
+        cf_acp_permission_pick(permission, run->options.permission == CF_PERMISSION_ALLOW));
+}
+
+static void
+acp_prompt_done(void *user, const char *stop_reason, json_t *result, uint64_t frame)
+{
+    struct cf_run *run = user;
+    json_t *meta = json_object_get(json_object_get(result, "_meta"), "checkfu.turn");
+
+    cf_turn_finish(run, strcmp(stop_reason, "cancelled") == 0 ? "interrupted" : stop_reason, meta, frame, QUIET_MS);
+}
+
+static enum cf_error_kind
+kind_of(const char *method, json_int_t code)
+{
+    if (code == -32000)
+        return CF_ERROR_CREDENTIAL;
+    if (strcmp(method, "session/prompt") != 0 && (code == -32601 || code == -32602))
+        return CF_ERROR_INCOMPATIBLE;
+    return CF_ERROR_HARNESS;
+}
+
+static void
+acp_call_failed(void *user, const char *method, json_t *error, uint64_t frame)
+{
+    struct cf_run *run = user;
+    struct cf_error why;
+    json_int_t code = cf_json_int(error, "code", 0);
+    const char *message = cf_json_str(error, "message");
+
+    if (code == -32000 && strcmp(method, "session/new") == 0 && !run->login_tried &&
+        cf_acp_auth_method(run->acp) != NULL) {
+        run->login_tried = true; /* once: it may need a person, who is not here */
+        if (cf_acp_authenticate(run->acp, cf_acp_auth_method(run->acp), &why) == 0)
+            return;
+    }
+    (void)cf_error_set(&why, kind_of(method, code), 0, "%s was answered with error %lld: %.400s", method,
+                       (long long)code, message != NULL ? message : "(no message)");
+    if (why.kind == CF_ERROR_CREDENTIAL)
+        (void)cf_error_fix(&why, "let the harness take its key from OPENAI_API_KEY or ANTHROPIC_API_KEY in its environment");
+    if (strcmp(method, "session/prompt") != 0) {
+        cf_hall_fail(run, &why);
+        return;
+    }
+    run->terminal_frame = frame;
+    if (run->is_canceled) /* a cancelled turn may end as it likes */
+        cf_turn_finish(run, "interrupted", NULL, frame, QUIET_MS);
+    else
+        cf_turn_fail(run, &why);
+}
+
+static void
+acp_finding(void *user, enum cf_acp_finding_kind kind, uint64_t frame, const char *text)
+{
+    cf_emit_finding(user, cf_acp_finding_name(kind), frame, text);
+}
+
+static void
+acp_broken(void *user, const struct cf_error *err)
+{
+    cf_hall_fail(user, err);
+}
+
+/* ---- what the process does -------------------------------------------------------------- */
+
+static void
+proc_started(void *user, struct cf_process *process, int pid)
+{
+    struct cf_run *run = user;
+    struct cf_error why;
+
+    run->harness.has_started = true;
+    clock_handshake(run, STEP_INITIALIZE, run->options.initialize_ms);
+    if (cf_acp_initialize(run->acp, NULL, &why) < 0)
+        cf_hall_fail(run, &why);
+}
+
+static void
+proc_start_failed(void *user, struct cf_process *process, const struct cf_start_failure *failure)
+{
+    struct cf_run *run = user;
+    struct cf_error why;
+
+    cf_harness_start_error(run, failure, &why);
+    cf_hall_fail(run, &why);
+}
+
+static int
+proc_stdout(void *user, struct cf_process *process, const char *bytes, size_t len)
+{
+    struct cf_run *run = user;
+    struct cf_error why;
+
+    if (cf_harness_count_output(run, len) < 0 || run->lane_closing)
+        return 0;
+    cf_turn_activity(run);
+    if (cf_acp_feed(run->acp, bytes, len) < 0) {
+        (void)cf_error_memory(&why);
+        cf_hall_fail(run, &why);
+    }
+    return run->is_paused ? CF_PAUSE : 0;
+}
+
+static int
+proc_stderr(void *user, struct cf_process *process, const char *bytes, size_t len)
+{
+    cf_harness_stderr(user, bytes, len);
+    cf_turn_activity(user);
+    return 0;
+}
+
+/* stdout is at its end and the process is gone, or stayed too long: the connection is over. */
+static void
+lane_over(struct cf_run *run)
+{
+    static const char *const when[] = {"before it answered initialize", "before it answered initialize",
+                                       "before it answered session/new", "while its session was open"};
+    struct cf_error why;
+
+    uv_timer_stop(&run->settle);
+    if (!run->lane_closing)
+        cf_acp_end(run->acp);
+    if (run->lane_closing || run->state >= CF_HALL_DOWN)
+        return;
+    if (run->harness.has_exited)
+        cf_harness_exit_error(run, run->turn_state != CF_TURN_NONE ? "in the middle of a turn" : when[run->session_step],
+                              &why);
+    else
+        (void)cf_error_set(&why, CF_ERROR_HARNESS, 0, "the harness closed its stdout and lives on");
+    cf_hall_fail(run, &why);
+}
+
+static void
+on_stdout_gone(uv_timer_t *timer)
+{
+    lane_over(timer->data);
+}
+
+static void
+maybe_over(struct cf_run *run)
+{
+    struct cf_harness *h = &run->harness;
+
+    if (h->has_exited && h->stdout_ended)
+        lane_over(run);
+    else
+        uv_timer_start(&run->settle, on_stdout_gone, h->has_exited ? QUIET_MS * 5 : STDOUT_GONE_MS, 0);
+}
+
+static void
+proc_stdout_end(void *user, struct cf_process *process)
+{
+    struct cf_run *run = user;
+
+    run->harness.stdout_ended = true;
+    if (run->lane_closing)
+        cf_hall_kick(run);
+    else
+        maybe_over(run);
+}
+
+static void
+proc_stderr_end(void *user, struct cf_process *process)
+{
+    ((struct cf_run *)user)->harness.stderr_ended = true;
+}
+
+static void
+proc_stdin_room(void *user, struct cf_process *process)
+{
+    cf_harness_pump(user);
+}
+
+static void
+proc_stdin_closed(void *user, struct cf_process *process)
+{
+    struct cf_run *run = user;
+
+    run->harness.input_ends = true; /* an ordinary event: a final answer may still be on stdout */
+    cf_buf_reset(&run->harness.input);
+    run->harness.input_at = 0;
+}
+
+static void
+proc_exit(void *user, struct cf_process *process, const struct cf_exit *exit)
+{
+    struct cf_run *run = user;
+
+    cf_harness_exited(run, exit);
+    if (run->lane_closing)
+        cf_hall_kick(run);
+    else
+        maybe_over(run);
+}
+
+/* ---- the lane --------------------------------------------------------------------------- */
+
+static int
+lane_open(struct cf_run *run, struct cf_error *err)
+{
+    static const struct cf_acp_events events = {
+        .send = acp_send,
+        .on_frame = acp_frame,
+        .on_initialized = acp_initialized,
+        .on_authenticated = acp_authenticated,
+        .on_session = acp_session,
+        .on_update = acp_update,
+        .on_permission = acp_permission,
+        .on_prompt_done = acp_prompt_done,
+        .on_call_failed = acp_call_failed,
+        .on_finding = acp_finding,
+        .on_broken = acp_broken,
+    };
+    static const struct cf_process_events process = {
+        .on_started = proc_started,
+        .on_start_failed = proc_start_failed,
+        .on_stdout = proc_stdout,
+        .on_stderr = proc_stderr,
+        .on_stdout_end = proc_stdout_end,
+        .on_stderr_end = proc_stderr_end,
+        .on_stdin_room = proc_stdin_room,
+        .on_stdin_closed = proc_stdin_closed,
+        .on_exit = proc_exit,
+    };
+    const struct cf_acp_options options = {.client_name = "cfrunner", .client_version = CFRUNNER_VERSION};
+
+    run->acp = cf_acp_new(&options, &events, run);
+    if (run->acp == NULL)
+        return cf_error_memory(err);
+    clock_handshake(run, STEP_SPAWN, run->options.start_ms);
+    return cf_harness_spawn(run, (char **)run->release.argv, true, &process, err);
+}
+
+static int
+lane_begin(struct cf_run *run, struct cf_error *err)
+{
+    json_t *blocks = json_pack("[{s:s, s:O}]", "type", "text", "text", json_object_get(run->prompt.json, "text"));
+    int status = blocks == NULL ? cf_error_memory(err) : cf_acp_prompt(run->acp, blocks, err);
+
+    json_decref(blocks);
+    run->turn_state = CF_TURN_RUNNING;
+    return status;
+}
+
+static void
+on_cancel_deadline(uv_timer_t *timer)
+{
+    struct cf_run *run = timer->data;
+    struct cf_error why;
+
+    (void)cf_error_set(&why, CF_ERROR_HARNESS, 0, "session/cancel was not obeyed within %llu ms",
+                       (unsigned long long)run->options.drain_ms);
+    (void)cf_error_fix(&why, "answer the pending session/prompt with stopReason cancelled");
+    cf_hall_fail(run, &why);
+}
+
+static void
+lane_cancel(struct cf_run *run)
+{
+    if (run->turn_state != CF_TURN_RUNNING || run->is_canceled)
+        return;
+    run->is_canceled = true;
+    (void)cf_acp_cancel(run->acp);
+    uv_timer_start(&run->phase, on_cancel_deadline, run->options.drain_ms, 0);
+}
+
+static void
+lane_resume(struct cf_run *run)
+{
+    if (run->harness.process != NULL)
+        cf_process_resume(run->harness.process);
+}
+
+static void
+lane_stop(struct cf_run *run)
+{
+    cf_harness_end_input(run);
+}
+
+static void
+lane_release(struct cf_run *run)
+{
+    cf_acp_free(run->acp);
+    run->acp = NULL;
+}
+
+const struct cf_lane cf_acp_lane = {lane_open, lane_begin, lane_cancel, lane_resume, lane_stop, lane_release};

@@ -1,0 +1,126 @@
+/*
+ * What a run came to, as one document (proto/run-result.schema.json). Made after teardown, so
+ * that it can say what was removed and what is left.
+ */
+#include "run/hall.h"
+
+#include "base/clock.h"
+#include "json/json.h"
+
+#include <string.h>
+
+static json_t *
+error_json(const struct cf_error *err)
+{
+    if (err->kind == CF_ERROR_NONE)
+        return json_null();
+    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:i}", "type", cf_error_type(err->kind), "message", err->text, "fix",
+                     err->fix, "blame", cf_blame_name(cf_error_blame(err->kind)), "kind", (int)err->kind, "code",
+                     err->code);
+}
+
+void
+cf_result_turn(struct cf_run *run, const char *outcome)
+{
+    const struct cf_error none = {0};
+    json_t *turn = json_pack("{s:i, s:s, s:s?, s:o, s:I, s:b}", "turn", (int)run->turn, "outcome", outcome,
+                             "stop_reason", strcmp(outcome, "finished") == 0 ? run->stop_reason : NULL, "error",
+                             error_json(run->turn_failed ? &run->turn_error : &none), "took_ms",
+                             (json_int_t)(cf_clock_ms() - run->turn_began_ms), "run_over",
+                             run->state >= CF_HALL_DOWN);
+    char *text;
+    size_t len = 0;
+
+    if (turn == NULL)
+        return;
+    (void)json_array_append(run->turns, turn);
+    text = cf_json_dump(turn, &len);
+    json_decref(turn);
+    if (text != NULL && run->host.on_turn != NULL)
+        run->host.on_turn(run->host.user, run->turn, text, len);
+    free(text);
+}
+
+static json_t *
+grammar_json(const struct cf_run *run)
+{
+    static const char *const verdicts[] = {"skipped", "passed", "failed"};
+    json_t *list = json_array();
+
+    for (int check = 0; check < CF_GRAMMAR_CHECKS; check++) {
+        struct cf_grammar_result r = {0};
+        cf_grammar_result(run->grammar, check, &r);
+        (void)json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:I, s:I}", "id", r.id, "status",
+                                                    verdicts[r.verdict], "summary", r.summary, "seq",
+                                                    (json_int_t)r.seq, "frame", (json_int_t)r.frame));
+    }
+    return list;
+}
+
+static json_t *
+harness_json(const struct cf_run *run)
+{
+    char *tail = run->harness.stderr_tail.data != NULL ? cf_tail_text(&run->harness.stderr_tail, 20, 4096) : NULL;
+    json_t *harness = json_pack("{s:O?, s:s, s:I, s:I, s:O?}", "exit", run->exit_facts, "stderr_tail",
+                                tail != NULL ? tail : "", "stdout_bytes", (json_int_t)run->harness.stdout_bytes,
+                                "stderr_bytes", (json_int_t)run->harness.stderr_bytes, "agent_info", run->agent_info);
+
+    free(tail);
+    return harness;
+}
+
+static json_t *
+or_null(json_t *value)
+{
+    return value != NULL ? json_incref(value) : json_null();
+}
+
+static json_t *
+observations_json(const struct cf_run *run)
+{
+    return json_pack("{s:I, s:o, s:I}", "count", (json_int_t)run->seq, "by_type",
+                     cf_normalizer_counts(run->normalizer), "shortened",
+                     (json_int_t)cf_normalizer_shortened(run->normalizer));
+}
+
+json_t *
+cf_result_make(struct cf_run *run)
+{
+    json_t *result = json_object();
+    bool clean = run->teardown_proven && json_array_size(run->left) == 0;
+
+    if (result == NULL)
+        return NULL;
+    (void)json_object_set_new(run->timings, "total", json_integer((json_int_t)(cf_clock_ms() - run->opened_ms)));
+    (void)json_object_set_new(result, "schema_version", json_integer(1));
+    (void)json_object_set_new(result, "run", json_string(run->id));
+    (void)json_object_set_new(result, "status", json_string(run->error.kind == CF_ERROR_NONE ? "ok" : "failed"));
+    (void)json_object_set_new(result, "error", error_json(&run->error));
+    (void)json_object_set_new(result, "failure_tail",
+                              run->failure_tail != NULL ? json_string(run->failure_tail) : json_null());
+    (void)json_object_set_new(result, "protocol", json_string(run->release.is_acp ? "acp-v1" : "oneshot-v1"));
+    (void)json_object_set_new(result, "driver_version",
+                              json_string(run->release.is_acp ? CF_DRIVER_ACP : CF_DRIVER_ONESHOT));
+    (void)json_object_set_new(result, "engine", or_null(run->engine_json));
+    (void)json_object_set_new(result, "image", or_null(run->image_json));
+    (void)json_object_set_new(result, "capability_set", or_null(run->capability_set));
+    (void)json_object_set_new(result, "declared", or_null(run->declared));
+    (void)json_object_set_new(result, "grammar", grammar_json(run));
+    (void)json_object_set_new(result, "turns", or_null(run->turns));
+    (void)json_object_set_new(result, "observations", observations_json(run));
+    (void)json_object_set_new(result, "findings", or_null(run->findings));
+    (void)json_object_set_new(result, "findings_dropped", json_integer(run->findings_dropped));
+    (void)json_object_set_new(result, "model_calls", run->ledger != NULL ? json_incref(run->ledger) : json_array());
+    (void)json_object_set_new(result, "model_totals", or_null(run->relay_totals));
+    (void)json_object_set_new(result, "harness", harness_json(run));
+    (void)json_object_set_new(result, "timings_ms", or_null(run->timings));
+    (void)json_object_set_new(result, "limits", or_null(run->limits));
+    (void)json_object_set_new(result, "isolation", or_null(run->isolation));
+    (void)json_object_set_new(result, "teardown",
+                              json_pack("{s:b, s:O, s:O, s:I}", "proven", clean, "removed", run->removed, "left",
+                                        run->left, "took_ms",
+                                        (json_int_t)(run->teardown_began_ms != 0
+                                                         ? cf_clock_ms() - run->teardown_began_ms
+                                                         : 0)));
+    return result;
+}

@@ -1,0 +1,568 @@
+/*
+ * The rows of a run: reading down is provisioning, reading up is teardown. Each row keeps its
+ * start, its callback and its undo side by side. A row whose wait is given up (cancel) settles at
+ * once and its undo closes what it had opened; closing means that nothing of it fires any more.
+ */
+#include "run/hall.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "json/json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define CONNECT_MS 15000u
+#define REAP_MS 8000u
+#define LINGER_MS 2000u /* a harness whose stdin was closed may take so long to end by itself */
+
+extern const char cf_init_start[] __asm__("_binary_cf_init_start");
+extern const char cf_init_end[] __asm__("_binary_cf_init_end");
+
+/* ---- engine ----------------------------------------------------------------------------- */
+
+static void
+on_connected(void *user, int status, const struct cf_error *err)
+{
+    struct cf_run *run = user;
+
+    if (!run->connect_pending)
+        return; /* the row was given up */
+    run->connect_pending = false;
+    if (status < 0)
+        run->steps.err = *err;
+    cf_steps_settle(&run->steps, status);
+}
+
+static int
+engine_start(struct cf_steps *steps, struct cf_error *err)
+{
+    struct cf_run *run = cf_run_of(steps);
+    const struct cf_engine_options options = {.endpoint = run->options.engine,
+                                              .docker_config_dir = run->options.docker_config_dir,
+                                              .log = &run->log};
+
+    if (cf_engine_open(run->loop, &options, &run->engine, err) < 0)
+        return -1;
+    run->connect_pending = true;
+    if (cf_engine_connect(run->engine, CONNECT_MS, on_connected, run, err) == 0)
+        return 0;
+    run->connect_pending = false;
+    return -1;
+}
+
+static void
+engine_abort(struct cf_steps *steps)
+{
+    struct cf_run *run = cf_run_of(steps);
+
+    if (!run->connect_pending)
+        return;
+    run->connect_pending = false;
+    cf_steps_settle(steps, -1);
+}
+
+static void
+on_engine_closed(void *user)
+{
+    struct cf_run *run = user;
+
+    run->engine = NULL;
+    cf_steps_settle(&run->steps, 0);
+}
+
+static int
+engine_undo(struct cf_steps *steps, struct cf_error *err)
+{
+    struct cf_run *run = cf_run_of(steps);
+
+    if (run->engine == NULL)
+        cf_steps_settle(steps, 0);
+    else
+        cf_engine_close(run->engine, on_engine_closed, run);
+    return 0;
+}
+
+/* ---- owner, and what dead runs of ours left ----------------------------------------------- */
+
+static int
+owner_start(struct cf_steps *steps, struct cf_error *err)
+{
+    struct cf_run *run = cf_run_of(steps);
+
+    if (cf_owner_open(run->options.state_dir, &run->owner, err) < 0 ||
+        cf_owner_run_begin(run->owner, run->id, err) < 0)
+        return -1;
+    run->owner_begun = true;
+    cf_steps_settle(steps, 0);
+    return 0;
+}
+
+static int
+owner_undo(struct cf_steps *steps, struct cf_error *err)
+{
+    struct cf_run *run = cf_run_of(steps);
+
+    if (run->owner_begun)
+        cf_owner_run_end(run->owner, run->id);
+    run->owner_begun = false;
+    cf_owner_close(run->owner);
+    run->owner = NULL;
+    cf_steps_settle(steps, 0);
+    return 0;
+}
+
+static void
+on_reaped(void *user, int status, json_t *report, const struct cf_error *err)
+{
+    struct cf_run *run = user;
+    size_t dead = json_array_size(json_object_get(report, "dead"));
+
+    run->reap_pending = false;
+    if (dead > 0)
+        cf_log(&run->log, CF_LOG_WARN, "reap", "removed what %zu dead run(s) of this installation had left", dead);
+    if (status < 0)
+        cf_log(&run->log, CF_LOG_WARN, "reap", "%s", err->text);
+    if (run->reap_awaited) {
+        run->reap_awaited = false;
+        cf_steps_settle(&run->steps, 0);
+    }
+}
+
+/* Runs beside the provisioning: nobody waits for it but the way back. */
+static int
+reap_start(struct cf_steps *steps, struct cf_error *err)
+{
+    struct cf_run *run = cf_run_of(steps);
+    struct cf_error why;
+
+    if (!run->options.skip_reap) {
+        if (cf_reap_open(run->loop, run->engine, run->owner, false, false, REAP_MS, on_reaped, run, &why) == 0)
+            run->reap_pending = true;
+        else
+            cf_log(&run->log, CF_LOG_WARN, "reap", "%s", why.text);
+    }
+    cf_steps_settle(steps, 0);
+    return 0;
+}
+
+static int
+reap_undo(struct cf_steps *steps, struct cf_error *err)
+{
+    struct cf_run *run = cf_run_of(steps);
+
+    if (run->reap_pending)
+        run->reap_awaited = true;
+    else
+        cf_steps_settle(steps, 0);
+    return 0;
+}
+
+/* ---- image ------------------------------------------------------------------------------ */
+
+static void
+image_step(void *user, const char *name, uint64_t took_ms)
+{
+    cf_hall_phase(user, "image", name, took_ms);
+}
+
+static void
+image_progress(void *user, const char *what, json_t *object)
+{
+    struct cf_run *run = user;
+    cf_auto_free char *text = NULL;
+    size_t len = 0;
+
+    if (run->host.on_progress != NULL && (text = cf_json_dump(object, &len)) != NULL)
+        run->host.on_progress(run->host.user, what, text, len);
+}
+
+static void
+image_warning(void *user, const char *text)
+{
+    cf_emit_finding(user, "exposure", 0, text);
+}
+
+static void
+image_done(void *user, int status, const struct cf_image_facts *facts, const char *tail, const struct cf_error *err)
+{
+    struct cf_run *run = user;
+
+    if (run->image_given_up)
+        return;
+    run->image_pending = false;
+    run->image_facts = status == 0 ? facts : NULL;
+    if (status < 0) {
+        run->steps.err = *err;
+        if (cf_str_copy(&run->failure_tail, tail, NULL) < 0)
+            run->failure_tail = NULL; /* the error itself still stands */
+    }
+    cf_steps_settle(&run->steps, status);
+}
+
+static int64_t
+deadline_unix(const struct cf_run *run)
+{
+    return cf_clock_unix() + (int64_t)((run->options.whole_ms + run->options.grace_ms) / 1000) + 600;
+}
+
+static int
+image_start(struct cf_steps *steps, struct cf_error *err)
+{
+    static const struct cf_image_events events = {.on_step = image_step,
+                                                  .on_progress = image_progress,
+                                                  .on_warning = image_warning,
+                                                  .on_done = image_done};
+    struct cf_run *run = cf_run_of(steps);
+    const struct cf_image_options options = {
+        .engine = run->engine,
+        .owner = run->owner,
+        .run_id = run->id,
+        .reference = run->options.build_context == NULL ? run->release.image : NULL,
+        .build_context = run->options.build_context,
+        .dockerfile = run->options.dockerfile,
+        .architecture = run->release.architecture,
+        .pull = (enum cf_pull_policy)run->options.pull,
+        .registry_all_interfaces = run->options.registry_all_interfaces,
+        .registry_host = run->options.registry_host,
+        .deadline_unix = deadline_unix(run),
+        .deadline_ms = cf_hall_left_ms(run),
+        .log = &run->log,
+    };
+
+    run->image_pending = true;
+    return cf_image_open(run->loop, &options, &events, run, &run->image, err);
+}
+
+static void
+image_abort(struct cf_steps *steps)
+{
+    struct cf_run *run = cf_run_of(steps);
+
+    if (!run->image_pending || run->image_given_up)
+        return;
+    run->image_given_up = true;
+    cf_steps_settle(steps, -1);
+}
+
+static void
+take_teardown(struct cf_run *run, const struct cf_teardown *teardown)
+{
+    if (!teardown->proven)
+        run->teardown_proven = false;
+    (void)json_array_extend(run->removed, teardown->removed);
+    (void)json_array_extend(run->left, teardown->left);
+}
+
+static void
+on_image_closed(void *user, const struct cf_teardown *teardown)
+{
+    struct cf_run *run = user;
+
+    run->image = NULL;
+    take_teardown(run, teardown);
+    cf_steps_settle(&run->steps, 0);
+}
+
+static void
+keep_image_facts(struct cf_run *run)
+{
+    const struct cf_image_facts *f = run->image_facts;
+
+    if (f != NULL)
+        run->image_json = json_pack("{s:s?, s:s?, s:s?, s:s, s:s?, s:b}", "reference", f->reference, "digest", f->digest,
+                                    "id", f->id, "source", f->was_built ? "build_context" : "image", "architecture",
+                                    f->architecture, "pulled", f->was_pulled);
+    run->image_facts = NULL;
+}
+
+static int
+image_undo(struct cf_steps *steps, struct cf_error *err)
+{
+    struct cf_run *run = cf_run_of(steps);
+
+    keep_image_facts(run);
+    if (run->image == NULL)
+        cf_steps_settle(steps, 0);
+    else
+        cf_image_close(run->image, run->options.grace_ms + 20000, on_image_closed, run);
+    return 0;
+}
+
+/* ---- relay ------------------------------------------------------------------------------ */
+
+static void
+on_call(void *user, const struct cf_relay_call *call)
+{
+    struct cf_run *run = user;
+    json_t *ledger = cf_relay_ledger(run->relay);
+    size_t n = json_array_size(ledger);
+    cf_auto_free char *text = NULL;
+    size_t len = 0;
+
+    if (run->host.on_call != NULL && n > 0 && (text = cf_json_dump(json_array_get(ledger, n - 1), &len)) != NULL)
+        run->host.on_call(run->host.user, text, len);
+    json_decref(ledger);
+    cf_turn_activity(run);
+}
+
+static int
+relay_start(struct cf_steps *steps, struct cf_error *err)
+{
+    static const unsigned ids[] = {CF_DIALECT_ANTHROPIC_MESSAGES, CF_DIALECT_OPENAI_CHAT, CF_DIALECT_OPENAI_RESPONSES,
+                                   CF_DIALECT_FAL_QUEUE};
+    struct cf_run *run = cf_run_of(steps);
+    struct cf_relay_dialect table[CF_COUNT(ids)];
+    struct cf_relay_options options = {
+        .dialects = run->release.dialects != 0 ? run->release.dialects : cf_provider_dialects("local-replay"),
+        .model = run->options.model,
+        .max_calls_per_turn = run->options.max_calls_per_turn,
+        .dialect_table = table,
+        .dialect_count = CF_COUNT(ids),
+        .on_call = on_call,
+        .user = run,
+        .log = &run->log,
+    };
+
+    for (size_t i = 0; i < CF_COUNT(ids); i++)
+        table[i] = (struct cf_relay_dialect){ids[i], cf_dialect_name(ids[i]), cf_dialect_path(ids[i])};
+    if (cf_relay_open(run->loop, &options, &run->relay, err) < 0)
+        return -1;
+    cf_steps_settle(steps, 0);
+    return 0;
+}
+
+static void
+on_relay_closed(void *user)
+{
+    struct cf_run *run = user;
+
+    run->relay = NULL;
+    cf_steps_settle(&run->steps, 0);
+}
+
+static int
+relay_undo(struct cf_steps *steps, struct cf_error *err)
+{
+    struct cf_run *run = cf_run_of(steps);
+
+    if (run->relay == NULL) {
+        cf_steps_settle(steps, 0);
+        return 0;
+    }
+    cf_relay_revoke(run->relay);
+    cf_doors_close_all(run);
+    run->ledger = cf_relay_ledger(run->relay);
+    run->relay_totals = cf_relay_totals(run->relay);
+    cf_relay_close(run->relay, on_relay_closed, run);
+    return 0;
+}
+
+/* ---- sandbox ---------------------------------------------------------------------------- */
+
+static void
+sandbox_step(void *user, const char *name, uint64_t took_ms)
+{
+    cf_hall_phase(user, "sandbox", name, took_ms);
+}
+
+static void
+sandbox_ready(void *user)
+{
+    struct cf_run *run = user;
+
+    run->isolation = cf_sandbox_isolation(run->sandbox);
+    run->limits = cf_sandbox_limits_json(run->sandbox);
+    if (!run->sandbox_pending)
+        return;
+    run->sandbox_pending = false;
+    cf_steps_settle(&run->steps, 0);
+}
+
+static void
+sandbox_failed(void *user, const struct cf_error *err)
+{
+    struct cf_run *run = user;
+
+    if (!run->sandbox_pending) {
+        cf_hall_fail(run, err);
+        return;
+    }
+    run->sandbox_pending = false;
+    run->steps.err = *err;
+    cf_steps_settle(&run->steps, -1);
+}
+
+static void
+sandbox_event(void *user, const char *name, json_t *event)
+{
+    struct cf_run *run = user;
+    struct cf_error why;
+
+    if (strcmp(name, "disk") != 0)
+        return;
+    (void)cf_error_set(&why, CF_ERROR_BUDGET, 0, "the sandbox uses %lld bytes of disk; its limit is %lld",
+                       (long long)cf_json_int(event, "used", 0), (long long)cf_json_int(event, "limit", 0));
+    (void)cf_error_fix(&why, "write less, or raise the limit with --disk");
+    cf_hall_fail(run, &why);
+}
+
+static int
+sandbox_start(struct cf_steps *steps, struct cf_error *err)
+{
+    static const struct cf_sandbox_events events = {.on_step = sandbox_step,
+                                                    .on_ready = sandbox_ready,
+                                                    .on_failed = sandbox_failed,
+                                                    .on_door = cf_doors_on_door,
+                                                    .on_event = sandbox_event};
+    struct cf_run *run = cf_run_of(steps);
+    const struct cf_run_options *o = &run->options;
+    const struct cf_sandbox_options options = {
+        .engine = run->engine,
+        .owner = run->owner,
+        .run_id = run->id,
+        .image_id = run->image_facts->id,
+        .entrypoint = run->release.entrypoint,
+        .working_directory = run->release.working_directory,
+        .platform_arch = run->release.architecture,
+        .limits = {o->memory_bytes, o->cpus, o->pids, o->nofile, o->disk_bytes},
+        .relay_port = o->relay_port,
+        .whole_timeout_ms = o->whole_ms,
+        .grace_ms = o->grace_ms,
+        .start_timeout_ms = o->start_ms,
+        .init_program = cf_init_start,
+        .init_program_len = (size_t)(cf_init_end - cf_init_start),
+        .log = &run->log,
+    };
+
+    run->sandbox_pending = true;
+    return cf_sandbox_open(run->loop, &options, &events, run, &run->sandbox, err);
+}
+
+static void
+sandbox_abort(struct cf_steps *steps)
+{
+    struct cf_run *run = cf_run_of(steps);
+
+    if (!run->sandbox_pending)
+        return;
+    run->sandbox_pending = false;
+    cf_steps_settle(steps, -1);
+}
+
+static void
+on_sandbox_closed(void *user, const struct cf_teardown *teardown)
+{
+    struct cf_run *run = user;
+
+    run->sandbox = NULL;
+    take_teardown(run, teardown);
+    cf_steps_settle(&run->steps, 0);
+}
+
+static int
+sandbox_undo(struct cf_steps *steps, struct cf_error *err)
+{
+    struct cf_run *run = cf_run_of(steps);
+
+    run->lane->release(run);
+    if (run->sandbox == NULL) {
+        cf_steps_settle(steps, 0);
+        return 0;
+    }
+    cf_sandbox_close(run->sandbox, run->close_grace_ms, on_sandbox_closed, run);
+    return 0;
+}
+
+/* ---- session ---------------------------------------------------------------------------- */
+
+static int
+session_start(struct cf_steps *steps, struct cf_error *err)
+{
+    struct cf_run *run = cf_run_of(steps);
+
+    run->session_pending = true;
+    if (run->lane->open(run, err) == 0)
+        return 0;
+    run->session_pending = false;
+    return -1;
+}
+
+void
+cf_hall_session_ready(struct cf_run *run)
+{
+    if (!run->session_pending)
+        return;
+    run->session_pending = false;
+    cf_steps_settle(&run->steps, 0);
+}
+
+static void
+session_abort(struct cf_steps *steps)
+{
+    struct cf_run *run = cf_run_of(steps);
+
+    if (!run->session_pending)
+        return;
+    run->session_pending = false;
+    cf_steps_settle(steps, -1);
+}
+
+void
+cf_rows_lane_gone(struct cf_run *run)
+{
+    if (!run->lane_closing)
+        return;
+    run->lane_closing = false;
+    uv_timer_stop(&run->settle);
+    cf_harness_reset(run);
+    cf_steps_settle(&run->steps, 0);
+}
+
+static void
+on_linger(uv_timer_t *timer)
+{
+    cf_rows_lane_gone(timer->data);
+}
+
+/* The lease ends first; then a living harness gets its end of input and a moment to go. */
+static int
+session_undo(struct cf_steps *steps, struct cf_error *err)
+{
+    struct cf_run *run = cf_run_of(steps);
+    uint64_t linger = run->close_grace_ms < LINGER_MS ? run->close_grace_ms : LINGER_MS;
+
+    uv_timer_stop(&run->phase);
+    uv_timer_stop(&run->idle);
+    uv_timer_stop(&run->settle);
+    if (run->relay != NULL)
+        cf_relay_revoke(run->relay);
+    run->lane_closing = true;
+    run->lane->stop(run);
+    if (!run->harness.has_started || run->harness.has_exited || run->harness.process == NULL || linger == 0 ||
+        run->error.kind != CF_ERROR_NONE)
+        cf_rows_lane_gone(run);
+    else
+        uv_timer_start(&run->settle, on_linger, linger, 0);
+    return 0;
+}
+
+const struct cf_step cf_rows[CF_ROW_COUNT] = {
+    {"engine", engine_start, engine_undo, engine_abort, 0},
+    {"owner", owner_start, owner_undo, NULL, 0},
+    {"reap", reap_start, reap_undo, NULL, 0},
+    {"image", image_start, image_undo, image_abort, 0},
+    {"relay", relay_start, relay_undo, NULL, 0},
+    {"sandbox", sandbox_start, sandbox_undo, sandbox_abort, 0},
+    {"session", session_start, session_undo, session_abort, 0},
+};
+
+/* The grace became shorter while the way back is under way. */
+void
+cf_rows_hurry(struct cf_run *run)
+{
+    if (run->sandbox != NULL && run->steps.running && &cf_rows[run->steps.at] == &cf_rows[CF_ROW_SANDBOX])
+        cf_sandbox_close(run->sandbox, run->close_grace_ms, on_sandbox_closed, run);
+    if (run->lane_closing && run->close_grace_ms < LINGER_MS)
+        cf_rows_lane_gone(run);
+}

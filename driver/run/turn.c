@@ -1,0 +1,185 @@
+/*
+ * One turn, whatever the wire: begun by a prompt, bounded by its deadlines, closed by exactly one
+ * terminal observation. The lanes say what happened; here it is decided when that is the end.
+ */
+#include "run/hall.h"
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "json/json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int
+cf_prompt_decode(const char *json, size_t len, struct cf_prompt *prompt, struct cf_error *err)
+{
+    static const struct cf_json_limits limits = {64u << 20, 40, 100000, true, true};
+    json_t *text, *replay;
+
+    memset(prompt, 0, sizeof *prompt);
+    prompt->json = cf_json_parse(json, len, &limits, err);
+    if (prompt->json == NULL)
+        return cf_error_wrap(err, "prompt");
+    text = json_object_get(prompt->json, "text");
+    prompt->text = json_string_value(text);
+    prompt->text_len = json_string_length(text);
+    if (prompt->text == NULL) {
+        cf_prompt_done(prompt);
+        return cf_error_set(err, CF_ERROR_CONFIG, 0, "prompt: no text member");
+    }
+    prompt->output_schema = json_object_get(prompt->json, "output_schema");
+    if (json_is_null(prompt->output_schema))
+        prompt->output_schema = NULL;
+    replay = cf_json_obj(prompt->json, "replay");
+    prompt->prompt_nonce = cf_json_str(replay, "prompt_nonce");
+    prompt->answer_nonce = cf_json_str(replay, "answer_nonce");
+    prompt->prior_nonce = cf_json_str(replay, "prior_nonce");
+    prompt->answer_json = cf_json_str(replay, "answer_json");
+    return 0;
+}
+
+void
+cf_prompt_done(struct cf_prompt *prompt)
+{
+    json_decref(prompt->json);
+    memset(prompt, 0, sizeof *prompt);
+}
+
+static void
+on_turn_deadline(uv_timer_t *timer)
+{
+    struct cf_run *run = timer->data;
+    struct cf_error why;
+
+    (void)cf_error_set(&why, CF_ERROR_TURN_DEADLINE, 0, "the turn did not end within %llu s",
+                       (unsigned long long)(run->options.turn_ms + 999) / 1000);
+    (void)cf_error_fix(&why, "raise --turn-timeout, or look where the harness waits (-v shows its last frames)");
+    cf_hall_fail(run, &why);
+}
+
+static void
+on_idle(uv_timer_t *timer)
+{
+    struct cf_run *run = timer->data;
+    struct cf_error why;
+
+    if (cf_relay_calls_in_flight(run->relay) > 0) {
+        cf_turn_activity(run);
+        return;
+    }
+    (void)cf_error_set(&why, CF_ERROR_TURN_DEADLINE, 0,
+                       "idle for %llu ms: no stdout, no stderr, no model call in flight",
+                       (unsigned long long)run->options.idle_ms);
+    (void)cf_error_fix(&why, "raise --idle-timeout, or let the harness show life on stderr");
+    cf_hall_fail(run, &why);
+}
+
+void
+cf_turn_begin(struct cf_run *run)
+{
+    struct cf_relay_turn relay_turn;
+    struct cf_error why;
+
+    cf_prompt_done(&run->prompt);
+    run->prompt = run->next_prompt;
+    memset(&run->next_prompt, 0, sizeof run->next_prompt);
+    run->turn++;
+    run->turn_state = CF_TURN_STAGING;
+    run->is_canceled = run->terminal_sent = run->turn_failed = false;
+    run->stop_reason[0] = '\0';
+    run->turn_error.kind = CF_ERROR_NONE;
+    run->turn_began_ms = cf_clock_ms();
+    relay_turn = (struct cf_relay_turn){run->turn, run->prompt.prompt_nonce, run->prompt.answer_nonce,
+                                        run->prompt.prior_nonce, run->prompt.answer_json};
+    cf_relay_turn_begin(run->relay, &relay_turn);
+    cf_normalizer_turn_begin(run->normalizer);
+    cf_grammar_turn_begin(run->grammar);
+    uv_timer_start(&run->phase, on_turn_deadline, run->options.turn_ms, 0);
+    if (run->options.idle_ms > 0)
+        uv_timer_start(&run->idle, on_idle, run->options.idle_ms, 0);
+    cf_hall_phase(run, "turn", "", UINT64_MAX);
+    if (run->lane->begin(run, &why) < 0)
+        cf_turn_fail(run, &why);
+}
+
+static void
+on_quiet(uv_timer_t *timer)
+{
+    cf_turn_settle(timer->data);
+}
+
+void
+cf_turn_activity(struct cf_run *run)
+{
+    if (run->turn_state == CF_TURN_NONE)
+        return;
+    if (uv_is_active((uv_handle_t *)&run->idle))
+        uv_timer_start(&run->idle, on_idle, run->options.idle_ms, 0);
+}
+
+void
+cf_turn_finish(struct cf_run *run, const char *stop_reason, json_t *turn_meta, uint64_t frame, uint64_t drain_ms)
+{
+    if (run->turn_state == CF_TURN_NONE || run->turn_state == CF_TURN_DRAINING)
+        return;
+    (void)snprintf(run->stop_reason, sizeof run->stop_reason, "%s", run->is_canceled ? "interrupted" : stop_reason);
+    json_decref(run->turn_meta);
+    run->turn_meta = json_incref(turn_meta);
+    run->terminal_frame = frame;
+    run->turn_state = CF_TURN_DRAINING;
+    uv_timer_stop(&run->phase);
+    uv_timer_stop(&run->idle);
+    uv_timer_start(&run->settle, on_quiet, drain_ms, drain_ms); /* repeat: for uv_timer_again */
+}
+
+void
+cf_turn_fail(struct cf_run *run, const struct cf_error *err)
+{
+    if (run->turn_state == CF_TURN_NONE)
+        return;
+    if (!run->turn_failed)
+        run->turn_error = *err;
+    run->turn_failed = true;
+    cf_turn_settle(run);
+}
+
+static const char *
+emit_terminal(struct cf_run *run)
+{
+    if (run->turn_failed) {
+        cf_emit_failure(run, &run->turn_error, run->terminal_frame);
+        run->failure_told = true;
+        return "failed";
+    }
+    if (run->held_action != NULL) {
+        cf_normalizer_flush(run->normalizer, run->terminal_frame);
+        cf_normalizer_requires_action(run->normalizer, run->held_action, run->terminal_frame);
+        json_decref(run->held_action);
+        run->held_action = NULL;
+        return "requires_action";
+    }
+    cf_normalizer_finished(run->normalizer, run->stop_reason, run->turn_meta, run->terminal_frame);
+    return "finished";
+}
+
+void
+cf_turn_settle(struct cf_run *run)
+{
+    const char *outcome;
+
+    if (run->turn_state == CF_TURN_NONE || run->terminal_sent)
+        return;
+    run->terminal_sent = true;
+    uv_timer_stop(&run->phase);
+    uv_timer_stop(&run->idle);
+    uv_timer_stop(&run->settle);
+    outcome = emit_terminal(run);
+    cf_grammar_turn_end(run->grammar);
+    run->turn_state = CF_TURN_NONE;
+    cf_hall_phase(run, "turn", "", cf_clock_ms() - run->turn_began_ms);
+    cf_result_turn(run, outcome);
+    json_decref(run->turn_meta);
+    run->turn_meta = NULL;
+    run->terminal_frame = 0;
+}
