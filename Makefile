@@ -139,11 +139,15 @@ $(B)/$(1): $(call hnobjs,$(2))
 -include $(patsubst %.o,%.d,$(call hnobjs,$(2)))
 endef
 $(eval $(call harness_program,checkfu-oneshot,docker/oneshot-harness))
+$(eval $(call harness_program,acp-agent,docker/acp-harness))
 
 $(B)/context/oneshot-harness/Dockerfile: docker/oneshot-harness/Dockerfile $(B)/checkfu-oneshot
 	@rm -rf $(@D) && mkdir -p $(@D) && cp $(B)/checkfu-oneshot $(@D)/ && cp $< $@
 
-CONTEXTS := $(patsubst %,$(B)/context/%/Dockerfile,oneshot-harness)
+$(B)/context/acp-harness/Dockerfile: docker/acp-harness/Dockerfile $(B)/acp-agent
+	@rm -rf $(@D) && mkdir -p $(@D) && cp $(B)/acp-agent $(@D)/ && cp $< $@
+
+CONTEXTS := $(patsubst %,$(B)/context/%/Dockerfile,oneshot-harness acp-harness)
 .PHONY: harnesses
 harnesses: $(CONTEXTS)
 # ---- end of harnesses ------------------------------------------------------------------
