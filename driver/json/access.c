@@ -69,61 +69,75 @@ same_number(const json_t *a, const json_t *b)
     return real >= -0x1p63 && real < 0x1p63 && real == floor(real) && (json_int_t)real == whole;
 }
 
-static bool same_value(const json_t *a, const json_t *b, unsigned depth);
+static int same_value(const json_t *a, const json_t *b, unsigned depth, uint64_t *work);
 
-static bool
-same_object(const json_t *a, const json_t *b, unsigned depth)
+static int
+same_object(const json_t *a, const json_t *b, unsigned depth, uint64_t *work)
 {
     json_t *object = (json_t *)a; /* jansson's iterators take no const; nothing is changed */
 
     if (json_object_size(a) != json_object_size(b))
-        return false;
+        return 0;
     for (void *it = json_object_iter(object); it != NULL; it = json_object_iter_next(object, it)) {
         const json_t *other =
             json_object_getn(b, json_object_iter_key(it), json_object_iter_key_len(it));
-        if (other == NULL || !same_value(json_object_iter_value(it), other, depth + 1))
-            return false;
+        int same = same_value(json_object_iter_value(it), other, depth + 1, work);
+        if (same != 1)
+            return same;
     }
-    return true;
+    return 1;
 }
 
-static bool
-same_array(const json_t *a, const json_t *b, unsigned depth)
+static int
+same_array(const json_t *a, const json_t *b, unsigned depth, uint64_t *work)
 {
     size_t count = json_array_size(a);
 
     if (count != json_array_size(b))
-        return false;
-    for (size_t i = 0; i < count; i++)
-        if (!same_value(json_array_get(a, i), json_array_get(b, i), depth + 1))
-            return false;
-    return true;
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        int same = same_value(json_array_get(a, i), json_array_get(b, i), depth + 1, work);
+        if (same != 1)
+            return same;
+    }
+    return 1;
 }
 
-static bool
-same_value(const json_t *a, const json_t *b, unsigned depth)
+static int
+same_value(const json_t *a, const json_t *b, unsigned depth, uint64_t *work)
 {
+    if (*work == 0)
+        return -1;
+    --*work;
     if (depth > SAME_DEPTH || a == NULL || b == NULL)
-        return false;
+        return 0;
     if (json_is_number(a) && json_is_number(b))
         return same_number(a, b);
     if (json_typeof(a) != json_typeof(b))
-        return false;
+        return 0;
     switch (json_typeof(a)) {
     case JSON_OBJECT:
-        return same_object(a, b, depth);
+        return same_object(a, b, depth, work);
     case JSON_ARRAY:
-        return same_array(a, b, depth);
+        return same_array(a, b, depth, work);
     case JSON_STRING:
         return json_string_length(a) == json_string_length(b) &&
                memcmp(json_string_value(a), json_string_value(b), json_string_length(a)) == 0;
     default:
-        return true; /* true, false and null are equal to themselves */
+        return 1; /* true, false and null are equal to themselves */
     }
+}
+
+int
+cf_json_same_within(const json_t *a, const json_t *b, uint64_t *work)
+{
+    return same_value(a, b, 1, work);
 }
 
 bool
 cf_json_same(const json_t *a, const json_t *b)
 {
-    return same_value(a, b, 1);
+    uint64_t unbounded = UINT64_MAX;
+
+    return same_value(a, b, 1, &unbounded) == 1;
 }

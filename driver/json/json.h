@@ -72,4 +72,8 @@ int cf_json_pointer_push(struct cf_buf *pointer, const char *token);
  * order, no equality across types. Bounded by the trees' sizes; no recursion beyond `depth` 128. */
 bool cf_json_same(const json_t *a, const json_t *b);
 
+/* The same with a bound: each pair of values compared takes 1 from *work. Returns 1 or 0, or -1
+ * when the work ran out. */
+int cf_json_same_within(const json_t *a, const json_t *b, uint64_t *work);
+
 #endif
