@@ -33,7 +33,8 @@ struct cf_sandbox_options {
     const char *platform_arch;    /* "amd64"/"arm64" wanted, or NULL: the engine's; copied */
     const char *const *env;       /* extra "K=V" for container create: none by default */
     struct cf_sandbox_limits limits;
-    unsigned relay_port;          /* 4180; cf-init listens before hello */
+    unsigned relay_port;          /* 0: 4180; cf-init listens on 127.0.0.1 before hello */
+    unsigned egress_port;         /* a second such port, for the forward proxy; 0: none */
     uint64_t whole_timeout_ms, grace_ms; /* for the deadline label and teardown's bound */
     uint64_t start_timeout_ms;    /* provision to hello */
     const void *init_program;     /* the cf-init binary; static storage */

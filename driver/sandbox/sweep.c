@@ -217,7 +217,7 @@ on_removed(void *user, int status, const struct cf_engine_reply *reply, const st
     if (status < 0 && err->kind != CF_ERROR_NOT_FOUND) {
         keep_why(sweep, item, err->text);
     } else {
-        if (status == 0)
+        if (status == 0 && reply->http_status != 404) /* else somebody else was faster */
             (void)json_array_append(sweep->result.removed, item);
         (void)json_object_del(sweep->stuck, cf_json_str(item, "id"));
     }
