@@ -1,0 +1,457 @@
+/*
+ * The diagnostic's questions. Each turn carries a nonce that nobody could know, and the replay
+ * model answers with a second one; what the harness says must contain it. Turn 1 is the exchange;
+ * a declared resume flag is asked for in the next one, a declared output schema in the last.
+ */
+#include "diagnose/diagnose.h"
+
+#include "base/ids.h"
+#include "base/str.h"
+#include "json/json.h"
+#include "schema/schema.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TURNS 3
+
+struct cf_diagnose {
+    struct cf_diagnose_events events;
+    struct cf_diagnose_options options;
+    char *kept[8];
+    char **retest;
+    json_t *release, *run_options, *result;
+    struct cf_run *run;
+    struct cf_schema *observation_schema;
+    bool is_acp, has_resume, has_output_schema, interrupted;
+    int exit_code;
+    char prompt_nonce[TURNS][40], answer_nonce[TURNS][40];
+    char answer_json[80];
+    int asked;         /* turns asked so far */
+    int kind[TURNS];   /* 0 exchange, 1 resume, 2 output schema: what turn i+1 was for */
+    json_t *messages[TURNS];
+    json_t *bad_observation;
+};
+
+enum { ASK_EXCHANGE, ASK_RESUME, ASK_SCHEMA };
+
+/* ---- asking ----------------------------------------------------------------------------- */
+
+static json_t *
+schema_document(void)
+{
+    return json_pack("{s:s, s:{s:{s:s}}, s:[s], s:b}", "type", "object", "properties", "answer", "type", "string",
+                     "required", "answer", "additionalProperties", 0);
+}
+
+static void
+ask(struct cf_diagnose *d, int kind)
+{
+    struct cf_error err;
+    char text[300];
+    json_t *prompt, *replay;
+    cf_auto_free char *bytes = NULL;
+    size_t len = 0;
+
+    d->kind[d->asked] = kind;
+    cf_id_make("prompt-", d->prompt_nonce[kind], sizeof d->prompt_nonce[kind]);
+    cf_id_make("answer-", d->answer_nonce[kind], sizeof d->answer_nonce[kind]);
+    (void)snprintf(text, sizeof text,
+                   "This is a diagnostic. Ask your model the following line and report its answer word for word: "
+                   "What is the answer to %s?",
+                   d->prompt_nonce[kind]);
+    replay = json_pack("{s:s, s:s}", "prompt_nonce", d->prompt_nonce[kind], "answer_nonce", d->answer_nonce[kind]);
+    if (kind == ASK_RESUME)
+        (void)json_object_set_new(replay, "prior_nonce", json_string(d->answer_nonce[ASK_EXCHANGE]));
+    prompt = json_pack("{s:s, s:o}", "text", text, "replay", replay);
+    if (kind == ASK_SCHEMA) {
+        (void)snprintf(d->answer_json, sizeof d->answer_json, "{\"answer\":\"%s\"}", d->answer_nonce[kind]);
+        (void)json_object_set_new(replay, "answer_json", json_string(d->answer_json));
+        (void)json_object_set_new(prompt, "output_schema", schema_document());
+    }
+    bytes = cf_json_dump(prompt, &len);
+    json_decref(prompt);
+    d->asked++;
+    if (bytes == NULL || cf_run_prompt(d->run, bytes, len, &err) < 0)
+        cf_run_close(d->run, 0, NULL);
+}
+
+static void
+ask_next(struct cf_diagnose *d)
+{
+    bool has_asked[TURNS] = {false};
+
+    for (int i = 0; i < d->asked; i++)
+        has_asked[d->kind[i]] = true;
+    if (!has_asked[ASK_EXCHANGE])
+        ask(d, ASK_EXCHANGE);
+    else if (d->has_resume && !has_asked[ASK_RESUME])
+        ask(d, ASK_RESUME);
+    else if (d->has_output_schema && !has_asked[ASK_SCHEMA])
+        ask(d, ASK_SCHEMA);
+    else
+        cf_run_close(d->run, UINT64_MAX, NULL);
+}
+
+/* ---- watching --------------------------------------------------------------------------- */
+
+#define WATCH(d, name, ...)                                   \
+    do {                                                      \
+        if ((d)->events.watch.name != NULL)                   \
+            (d)->events.watch.name((d)->events.watch.user, __VA_ARGS__); \
+    } while (0)
+
+static void
+on_phase(void *user, const char *name, const char *step, uint64_t took_ms)
+{
+    WATCH((struct cf_diagnose *)user, on_phase, name, step, took_ms);
+}
+
+static void
+on_progress(void *user, const char *what, const char *json, size_t len)
+{
+    WATCH((struct cf_diagnose *)user, on_progress, what, json, len);
+}
+
+static void
+on_log(void *user, int level, const char *room, const char *line)
+{
+    WATCH((struct cf_diagnose *)user, on_log, level, room, line);
+}
+
+static void
+on_frame(void *user, int from_harness, uint64_t number, uint64_t at_ms, const char *line, size_t len)
+{
+    WATCH((struct cf_diagnose *)user, on_frame, from_harness, number, at_ms, line, len);
+}
+
+static void
+on_stderr(void *user, const char *bytes, size_t len)
+{
+    WATCH((struct cf_diagnose *)user, on_stderr, bytes, len);
+}
+
+static void
+on_call(void *user, const char *json, size_t len)
+{
+    WATCH((struct cf_diagnose *)user, on_call, json, len);
+}
+
+static void
+on_finding(void *user, const char *json, size_t len)
+{
+    WATCH((struct cf_diagnose *)user, on_finding, json, len);
+}
+
+static int
+on_observation(void *user, const struct cf_observation *observation)
+{
+    struct cf_diagnose *d = user;
+    struct cf_error why;
+    uint32_t turn = observation->turn;
+
+    if (d->bad_observation == NULL &&
+        cf_schema_validate_text(d->observation_schema, observation->json, observation->json_len, NULL, &why) < 0)
+        d->bad_observation = json_pack("{s:I, s:s}", "seq", (json_int_t)observation->seq, "why", why.text);
+    if (observation->type == CF_OBSERVATION_AGENT_MESSAGE && turn >= 1 && turn <= TURNS)
+        (void)json_array_append_new(d->messages[d->kind[turn - 1]],
+                                    json_stringn(observation->text, observation->text_len));
+    if (d->events.watch.on_observation != NULL)
+        return d->events.watch.on_observation(d->events.watch.user, observation);
+    return CF_RUN_CONTINUE;
+}
+
+static void
+on_ready(void *user)
+{
+    struct cf_diagnose *d = user;
+
+    if (d->events.watch.on_ready != NULL)
+        d->events.watch.on_ready(d->events.watch.user);
+    ask_next(d);
+}
+
+static void
+on_turn(void *user, uint32_t turn, const char *json, size_t len)
+{
+    struct cf_diagnose *d = user;
+    json_t *outcome = cf_json_parse(json, len, NULL, NULL);
+    bool finished = cf_str_same(cf_json_str(outcome, "outcome"), "finished");
+
+    json_decref(outcome);
+    WATCH(d, on_turn, turn, json, len);
+    if (finished && !d->interrupted)
+        ask_next(d);
+    else
+        cf_run_close(d->run, UINT64_MAX, NULL); /* one failed answer is enough to know */
+}
+
+/* ---- the verdict ------------------------------------------------------------------------ */
+
+static json_t *
+of(json_t *run, const char *name)
+{
+    json_t *value = json_object_get(run, name);
+
+    return value != NULL ? json_incref(value) : json_null();
+}
+
+static int
+verdict_code(const struct cf_diagnose *d, json_t *run, json_t *checks, const char **ret_status)
+{
+    json_t *error = cf_json_obj(run, "error"), *check, *teardown = cf_json_obj(run, "teardown");
+    int code = error != NULL ? cf_diagnose_exit_code((enum cf_error_kind)cf_json_int(error, "kind", 1)) : 0;
+    size_t i, passed = 0, failed = 0;
+
+    json_array_foreach(checks, i, check)
+    {
+        passed += cf_str_same(cf_json_str(check, "status"), "passed");
+        failed += cf_str_same(cf_json_str(check, "status"), "failed");
+    }
+    if (failed > 0 || passed == 0)
+        code = cf_diagnose_worse(code, error == NULL || code == 0 ? 1 : code);
+    if (d->interrupted)
+        code = cf_diagnose_worse(code, 130);
+    if (!cf_json_bool(teardown, "proven", false))
+        code = cf_diagnose_worse(code, 4);
+    *ret_status = code == 0 ? "passed" : code == 1 ? "failed" : "error";
+    return code;
+}
+
+static const char *
+blame_of(json_t *run, int code)
+{
+    const char *blame = cf_json_str(cf_json_obj(run, "error"), "blame");
+
+    if (code == 0)
+        return "none";
+    if (code == 4)
+        return "runner";
+    if (code == 130)
+        return "none";
+    if (code == 3)
+        return "engine";
+    if (cf_str_same(blame, "author") || blame == NULL || cf_str_same(blame, "none"))
+        return "harness";
+    return blame;
+}
+
+static json_t *
+declared_of(const struct cf_diagnose *d, json_t *run)
+{
+    return json_pack("{s:o, s:O}", "capabilities", of(run, "declared"), "release", d->release);
+}
+
+static void
+conclude(struct cf_diagnose *d, json_t *run)
+{
+    struct cf_diagnose_facts facts = {.run = run,
+                                      .release = d->release,
+                                      .options = d->run_options,
+                                      .is_acp = d->is_acp,
+                                      .has_resume = d->has_resume,
+                                      .has_output_schema = d->has_output_schema,
+                                      .bad_observation = d->bad_observation,
+                                      .interrupted = d->interrupted};
+    bool is_context = cf_json_str(d->run_options, "build_context") != NULL;
+    const char *status;
+    json_t *checks, *result = json_object();
+
+    for (int i = 0; i < d->asked; i++) {
+        int kind = d->kind[i];
+        facts.prompt_nonce[kind] = d->prompt_nonce[kind];
+        facts.answer_nonce[kind] = d->answer_nonce[kind];
+        facts.messages[kind] = d->messages[kind];
+    }
+    checks = cf_diagnose_checks(&facts);
+    d->exit_code = verdict_code(d, run, checks, &status);
+    (void)json_object_set_new(result, "schema_version", json_integer(1));
+    (void)json_object_set_new(result, "status", json_string(status));
+    (void)json_object_set_new(result, "label", json_string("unsigned_local_only"));
+    (void)json_object_set_new(result, "name", json_string(d->options.name != NULL ? d->options.name : ""));
+    (void)json_object_set_new(result, "protocol", of(run, "protocol"));
+    (void)json_object_set_new(result, "driver_version", of(run, "driver_version"));
+    (void)json_object_set_new(result, "image", of(run, "image"));
+    (void)json_object_set_new(result, "engine", of(run, "engine"));
+    (void)json_object_set_new(result, "checks", checks);
+    (void)json_object_set_new(result, "error", of(run, "error"));
+    (void)json_object_set_new(result, "failure_tail", of(run, "failure_tail"));
+    (void)json_object_set_new(result, "capability_set", of(run, "capability_set"));
+    (void)json_object_set_new(result, "declared", declared_of(d, run));
+    (void)json_object_set_new(result, "model_calls", of(run, "model_calls"));
+    (void)json_object_set_new(result, "model_totals", of(run, "model_totals"));
+    (void)json_object_set_new(result, "observations", of(run, "observations"));
+    (void)json_object_set_new(result, "findings", of(run, "findings"));
+    (void)json_object_set_new(result, "harness", of(run, "harness"));
+    (void)json_object_set_new(result, "timings_ms", of(run, "timings_ms"));
+    (void)json_object_set_new(result, "limits", of(run, "limits"));
+    (void)json_object_set_new(result, "isolation", of(run, "isolation"));
+    (void)json_object_set_new(result, "teardown", of(run, "teardown"));
+    (void)json_object_set_new(result, "blame", json_string(blame_of(run, d->exit_code)));
+    (void)json_object_set_new(result, "exit_code", json_integer(d->exit_code));
+    (void)json_object_set_new(result, "next_steps",
+                              cf_diagnose_next_steps(&d->options, d->release, is_context, d->exit_code == 0));
+    json_decref(d->result);
+    d->result = result;
+}
+
+static void
+on_result(void *user, const char *json, size_t len)
+{
+    struct cf_diagnose *d = user;
+    json_t *run = cf_json_parse(json, len, NULL, NULL);
+
+    conclude(d, run);
+    json_decref(run);
+    cf_run_close(d->run, 0, NULL);
+}
+
+static void
+free_diagnose(struct cf_diagnose *d)
+{
+    for (size_t i = 0; i < CF_COUNT(d->kept); i++)
+        free(d->kept[i]);
+    for (char **arg = d->retest; arg != NULL && *arg != NULL; arg++)
+        free(*arg);
+    free(d->retest);
+    for (int i = 0; i < TURNS; i++)
+        json_decref(d->messages[i]);
+    json_decref(d->bad_observation);
+    json_decref(d->release);
+    json_decref(d->run_options);
+    json_decref(d->result);
+    cf_schema_free(d->observation_schema);
+    free(d);
+}
+
+static void
+on_closed(void *user)
+{
+    struct cf_diagnose *d = user;
+    struct cf_diagnose_events events = d->events;
+    json_t *result = json_incref(d->result);
+    int exit_code = d->exit_code;
+
+    free_diagnose(d);
+    events.on_done(events.user, result, exit_code);
+    json_decref(result);
+}
+
+/* ---- open ------------------------------------------------------------------------------- */
+
+static int
+keep_options(struct cf_diagnose *d, const struct cf_diagnose_options *options, struct cf_error *err)
+{
+    const char **words[] = {&d->options.name, &d->options.sandbox, &d->options.model, &d->options.api_url,
+                            &d->options.connection_file, &d->options.configuration_file};
+    size_t argc = 0;
+
+    d->options = *options;
+    for (size_t i = 0; i < CF_COUNT(words); i++) {
+        if (cf_str_copy(&d->kept[i], *words[i], err) < 0)
+            return -1;
+        *words[i] = d->kept[i];
+    }
+    while (options->retest_argv != NULL && options->retest_argv[argc] != NULL)
+        argc++;
+    d->retest = calloc(argc + 1, sizeof *d->retest);
+    if (d->retest == NULL)
+        return cf_error_memory(err);
+    for (size_t i = 0; i < argc; i++)
+        if (cf_str_copy(&d->retest[i], options->retest_argv[i], err) < 0)
+            return -1;
+    d->options.retest_argv = (const char *const *)d->retest;
+    d->release = json_deep_copy(options->release);
+    d->run_options = json_deep_copy(options->options);
+    d->is_acp = cf_str_same(cf_json_str(d->release, "protocol"), "acp-v1");
+    d->has_resume = cf_json_str(d->release, "resume_flag") != NULL;
+    d->has_output_schema = cf_json_str(d->release, "output_schema_flag") != NULL;
+    for (int i = 0; i < TURNS; i++)
+        d->messages[i] = json_array();
+    return cf_schema_builtin("observation", &d->observation_schema, err);
+}
+
+int
+cf_diagnose_open(struct uv_loop_s *loop, const struct cf_diagnose_options *options,
+                 const struct cf_diagnose_events *events, struct cf_diagnose **ret_diagnose, struct cf_error *err)
+{
+    struct cf_diagnose *d = calloc(1, sizeof *d);
+    struct cf_run_host host = {.size = sizeof host,
+                               .user = d,
+                               .on_phase = on_phase,
+                               .on_progress = on_progress,
+                               .on_observation = on_observation,
+                               .on_log = on_log,
+                               .on_frame = events->watch.on_frame != NULL ? on_frame : NULL,
+                               .on_stderr = on_stderr,
+                               .on_call = on_call,
+                               .on_finding = on_finding,
+                               .on_ready = on_ready,
+                               .on_turn = on_turn,
+                               .on_result = on_result,
+                               .on_closed = on_closed};
+    cf_auto_free char *release = NULL, *run_options = NULL;
+    size_t release_len = 0, options_len = 0;
+    int status = -1;
+
+    if (d == NULL)
+        return cf_error_memory(err);
+    d->events = *events;
+    release = cf_json_dump(options->release, &release_len);
+    run_options = cf_json_dump(options->options, &options_len);
+    if (release == NULL || run_options == NULL)
+        (void)cf_error_memory(err);
+    else if (keep_options(d, options, err) == 0)
+        status = cf_run_open(loop, release, release_len, run_options, options_len, &host, &d->run, err);
+    if (status < 0) {
+        free_diagnose(d);
+        return -1;
+    }
+    *ret_diagnose = d;
+    return 0;
+}
+
+void
+cf_diagnose_interrupt(struct cf_diagnose *d, uint64_t grace_ms)
+{
+    struct cf_error why;
+
+    d->interrupted = true;
+    (void)cf_error_set(&why, CF_ERROR_CANCELED, 0, "interrupted");
+    cf_run_close(d->run, grace_ms, &why);
+}
+
+int
+cf_diagnose_exit_code(enum cf_error_kind kind)
+{
+    switch (kind) {
+    case CF_ERROR_NONE:
+        return 0;
+    case CF_ERROR_ENGINE:
+    case CF_ERROR_ENGINE_TIMEOUT:
+    case CF_ERROR_NOT_FOUND:
+        return 3;
+    case CF_ERROR_INTERNAL:
+    case CF_ERROR_MEMORY:
+    case CF_ERROR_TEARDOWN:
+    case CF_ERROR_LEASE:
+        return 4;
+    case CF_ERROR_DEADLINE:
+        return 5;
+    case CF_ERROR_CANCELED:
+        return 130;
+    default:
+        return 1; /* what the image, the program or the build file did */
+    }
+}
+
+int
+cf_diagnose_worse(int a, int b)
+{
+    static const int order[] = {4, 130, 3, 2, 5, 1, 0};
+
+    for (size_t i = 0; i < CF_COUNT(order); i++)
+        if (a == order[i] || b == order[i])
+            return order[i];
+    return 4;
+}

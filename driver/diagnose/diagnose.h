@@ -1,0 +1,73 @@
+/*
+ * diagnose/diagnose.h: `test oci`. Drives one run through the public door (cfrunner/run.h), asks
+ * it fresh questions, and turns what came back into checks, a verdict and the next steps.
+ */
+#ifndef CF_DIAGNOSE_DIAGNOSE_H
+#define CF_DIAGNOSE_DIAGNOSE_H
+
+#include <cfrunner/error.h>
+#include <cfrunner/run.h>
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct cf_diagnose;
+
+struct cf_diagnose_options {
+    json_t *release;  /* the authoring object; borrowed during open */
+    json_t *options;  /* the run options; borrowed during open */
+    /* For next_steps; all may be NULL, all copied. */
+    const char *name, *sandbox, *model, *api_url, *connection_file, *configuration_file;
+    bool has_drain;
+    const char *const *retest_argv; /* this command's own arguments from `test` on, NULL-terminated; copied */
+};
+
+/* The eyes: every event of the run as it happens, unchanged; NULL members are skipped. on_result
+ * and on_closed are not passed on: on_done takes their place. */
+struct cf_diagnose_events {
+    struct cf_run_host watch;
+    /* The result document (proto/diagnostic-result.schema.json) and the exit code; borrowed until
+     * return. Once, after teardown; then the diagnose object is gone and nothing fires. */
+    void (*on_done)(void *user, json_t *result, int exit_code);
+    void *user;
+};
+
+/* -1 with `err` (and no callback ever) when release or options are wrong. */
+CF_CHECKED int cf_diagnose_open(struct uv_loop_s *loop, const struct cf_diagnose_options *options,
+                                const struct cf_diagnose_events *events, struct cf_diagnose **ret_diagnose,
+                                struct cf_error *err);
+/* Interrupt: the run is torn down, on_done still comes. A second call with less grace hurries. */
+void cf_diagnose_interrupt(struct cf_diagnose *diagnose, uint64_t grace_ms);
+
+/* Exit code of an error kind that ended a run (design: 0-5, 130). */
+int cf_diagnose_exit_code(enum cf_error_kind kind);
+/* The worse of two exit codes: 4, 130, 3, 2, 5, 1, 0. */
+int cf_diagnose_worse(int a, int b);
+
+/* checks.c: what was seen, judged. Private to the room. */
+struct cf_diagnose_facts {
+    json_t *run;              /* the run's result */
+    json_t *release, *options;
+    bool is_acp, has_resume, has_output_schema;
+    const char *prompt_nonce[3], *answer_nonce[3]; /* by turn; NULL: that turn was not asked for */
+    json_t *messages[3];      /* array of strings: agent_message contents by turn */
+    json_t *bad_observation;  /* the first one outside the contract: {"seq","why"}; or NULL */
+    bool interrupted;
+};
+json_t *cf_diagnose_checks(const struct cf_diagnose_facts *facts);
+/* next_steps.c */
+json_t *cf_diagnose_next_steps(const struct cf_diagnose_options *options, json_t *release, bool is_build_context,
+                               bool passed);
+
+/* report.c: the result for eyes, at most 80 columns wide where the content allows. */
+struct cf_buf;
+struct cf_report_style {
+    bool color, unicode;
+    int columns;  /* 0: 80 */
+    int verbose;  /* 0 report, -1 verdict line only, 1 and up: with findings and stderr */
+};
+void cf_report_write(struct cf_buf *to, json_t *result, const struct cf_report_style *style);
+
+#endif
