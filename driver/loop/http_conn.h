@@ -55,6 +55,8 @@ void cf_http_conn_leave(struct cf_http_conn *conn);
 void cf_http_conn_advance(struct cf_http_conn *conn);
 /* Hands queued bytes to io.write; true when nothing is left. */
 bool cf_http_conn_flush(struct cf_http_conn *conn);
+/* Ends everything: on_abort when an exchange is open, then io.reset. */
+void cf_http_conn_cut(struct cf_http_conn *conn);
 /* 100 Continue, ahead of the answer. */
 void cf_http_reply_continue(struct cf_http_conn *conn);
 void cf_http_reply_reset_state(struct cf_http_conn *conn);

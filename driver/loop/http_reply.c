@@ -200,9 +200,9 @@ cf_http_reply(struct cf_http_conn *conn, int status, const char *content_type,
         all[n++] = headers[i + 1];
     }
     all[n] = NULL;
-    if (cf_http_reply_head(conn, status, all, len) < 0)
+    if (!conn->has_exchange || conn->reply_begun)
         return -1;
-    if (cf_http_reply_body(conn, body, len) < 0) {
+    if (cf_http_reply_head(conn, status, all, len) < 0 || cf_http_reply_body(conn, body, len) < 0) {
         cf_http_reply_abort(conn);
         return -1;
     }
@@ -229,13 +229,9 @@ cf_http_reply_reset_state(struct cf_http_conn *conn)
 void
 cf_http_reply_abort(struct cf_http_conn *conn)
 {
-    if (conn->state == CF_HTTP_CLOSED)
-        return;
-    conn->has_exchange = false;
-    conn->state = CF_HTTP_CLOSED;
-    cf_buf_release(&conn->out);
-    conn->out_at = 0;
-    conn->io->reset(conn->io_user);
+    cf_http_conn_enter(conn);
+    cf_http_conn_cut(conn);
+    cf_http_conn_leave(conn);
 }
 
 size_t

@@ -71,8 +71,8 @@ abort_exchange(struct cf_http_conn *conn)
     conn->handler->on_abort(conn->user, conn);
 }
 
-static void
-cut(struct cf_http_conn *conn)
+void
+cf_http_conn_cut(struct cf_http_conn *conn)
 {
     if (is_over(conn))
         return;
@@ -97,7 +97,7 @@ refuse(struct cf_http_conn *conn, int status, const char *why)
     bool had_exchange = conn->has_exchange;
 
     if (had_exchange && conn->reply_begun) {
-        cut(conn);
+        cf_http_conn_cut(conn);
         return;
     }
     int len = snprintf(body, sizeof body, "%s\n", why);
@@ -467,7 +467,7 @@ take_body(struct cf_http_conn *conn, const char *bytes, size_t len)
         return len;
     }
     if (conn->dropped > DROP_LIMIT) {
-        cut(conn);
+        cf_http_conn_cut(conn);
     } else if (conn->is_too_large && !conn->reply_begun) {
         conn->close_after = true;
         (void)cf_http_reply(conn, 413, "text/plain", NULL, "request body over the limit\n", 28);
@@ -490,7 +490,7 @@ take_some(struct cf_http_conn *conn, const char *bytes, size_t len)
     case CF_HTTP_LINGERING:
         conn->dropped += len;
         if (conn->dropped > DROP_LIMIT)
-            cut(conn);
+            cf_http_conn_cut(conn);
         return len;
     case CF_HTTP_CLOSED:
         return len;
@@ -525,7 +525,7 @@ mind_eof(struct cf_http_conn *conn)
     if (!conn->is_eof || is_over(conn))
         return;
     if (conn->has_exchange && !(conn->reply_ended && conn->is_whole))
-        cut(conn);
+        cf_http_conn_cut(conn);
     else if (conn->state == CF_HTTP_IN_HEAD)
         shut(conn);
 }
@@ -619,7 +619,7 @@ cf_http_conn_feed(struct cf_http_conn *conn, const char *bytes, size_t len)
         conn->is_advancing = false;
     }
     if (took < len && !is_over(conn) && cf_buf_add(&conn->stash, bytes + took, len - took) < 0)
-        cut(conn); /* more than any credit allows */
+        cf_http_conn_cut(conn); /* more than any credit allows */
     cf_http_conn_advance(conn);
     cf_http_conn_leave(conn);
 }

@@ -102,7 +102,8 @@ int cf_http_reply_end(struct cf_http_conn *conn);
 int cf_http_reply(struct cf_http_conn *conn, int status, const char *content_type,
                   const char *const *headers, const char *body, size_t len);
 /* Cuts the connection in the middle of an answer, so that the peer cannot take what it has for
- * the whole. The exchange is over without on_done or on_abort. */
+ * the whole. on_abort comes from inside this call, then io.reset. A reply call that fails for
+ * want of memory, or because a sized answer was short, does the same. */
 void cf_http_reply_abort(struct cf_http_conn *conn);
 size_t cf_http_reply_queued(const struct cf_http_conn *conn);
 bool cf_http_reply_is_begun(const struct cf_http_conn *conn);
