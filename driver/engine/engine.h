@@ -11,6 +11,7 @@
 #ifndef CF_ENGINE_ENGINE_H
 #define CF_ENGINE_ENGINE_H
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -39,6 +40,7 @@ struct cf_engine_facts { /* all strings live as long as the engine; filled by co
     char version[64];         /* "20.10.24+dfsg1" */
     char os[32], arch[32];    /* "linux", "amd64" */
     char kernel[96], storage_driver[64], cgroup_version[8];
+    char api_version_min[16]; /* the engine's oldest, "" when it does not say */
     char id[96];
     bool is_podman, is_rootless, has_swap_limit, has_pids_limit, has_cpu_quota;
     int ncpu;
@@ -81,7 +83,9 @@ typedef void cf_engine_progress_fn(void *user, json_t *object);
 /* Raw body bytes as they come (archive GET, wait's head...); return 0 to go on, <0 to abort. */
 typedef int cf_engine_bytes_fn(void *user, const char *bytes, size_t len);
 /* Gives the next body bytes: returns how many were written to `to` (at most `size`), 0 at the
- * end, <0 to abort. Called on the loop; must not block. */
+ * end, CF_ENGINE_SOURCE_WAIT when there are none yet (then cf_engine_call_resume, later), any
+ * other negative number to abort. Called on the loop; must not block. */
+#define CF_ENGINE_SOURCE_WAIT (-1000000L)
 typedef long cf_engine_source_fn(void *user, char *to, size_t size);
 
 struct cf_engine_request {
@@ -110,6 +114,10 @@ CF_CHECKED int cf_engine_call(struct cf_engine *engine, const struct cf_engine_r
 /* Ends a call early: `done` still comes, later, with CF_ERROR_CANCELED. NULL and twice are fine
  * as long as `done` has not come. */
 void cf_engine_call_cancel(struct cf_engine_call *call);
+/* A source that said CF_ENGINE_SOURCE_WAIT has bytes now; it may be called from inside. */
+void cf_engine_call_resume(struct cf_engine_call *call);
+/* Adds "?name=value" or "&name=value" to a path, percent-encoded. */
+int cf_engine_query(struct cf_buf *path, const char *name, const char *value);
 
 /* ---- named requests (thin covers of cf_engine_call; ret_call may be NULL) --------------- */
 
@@ -158,9 +166,22 @@ int cf_engine_image_pull(struct cf_engine *, const char *repo, const char *diges
                          const char *platform, const char *registry_auth, uint64_t deadline_ms,
                          cf_engine_progress_fn *, cf_engine_done_fn *, void *user,
                          struct cf_engine_call **, struct cf_error *);
+/* Every image id in the engine, intermediate ones included: reply->json is an array of objects. */
+int cf_engine_image_list_all(struct cf_engine *, cf_engine_done_fn *, void *user,
+                             struct cf_engine_call **, struct cf_error *);
 int cf_engine_image_push(struct cf_engine *, const char *repo, const char *tag,
                          const char *registry_auth, uint64_t deadline_ms, cf_engine_progress_fn *,
                          cf_engine_done_fn *, void *user, struct cf_engine_call **, struct cf_error *);
+
+/*
+ * Container events (oom, die, ...) of what carries `label`, as they happen: one object each, read
+ * "Action" and "Actor" ("status", "id", "from" are gone in newer engines). on_head: registered.
+ * The engine keeps 256 past events in all, so an event is a hint: look at the container's state.
+ * Ends with done when the stream does, at the deadline, or by cancel.
+ */
+int cf_engine_events(struct cf_engine *, const char *label, uint64_t deadline_ms,
+                     void (*on_head)(void *user, int http_status), cf_engine_progress_fn *on_event,
+                     cf_engine_done_fn *, void *user, struct cf_engine_call **, struct cf_error *);
 
 /* ---- attach: the hijacked stream ------------------------------------------------------- */
 

@@ -1,0 +1,312 @@
+/*
+ * One image build with the legacy builder: the context goes out as it is read, the progress
+ * stream comes back, and what it says is kept: the step under way, the last lines, and every
+ * image id it names, since a legacy build leaves intermediate images without any label.
+ */
+#include "base/str.h"
+#include "base/tail.h"
+#include "engine/context.h"
+#include "engine/internal.h"
+#include "json/json.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define TAIL_BYTES 8192u
+#define TAIL_LINES 20u
+#define BUILD_IDLE_MS 0u /* a step may be silent for as long as it likes; the deadline bounds it */
+#define MAX_STEPS 4096u
+
+struct cf_build {
+    struct cf_engine *engine;
+    struct cf_context *context;
+    struct cf_engine_call *call;
+    cf_build_done_fn *done;
+    void *user;
+    cf_engine_progress_fn *on_object;
+    char *dockerfile;
+    struct cf_tail tail;
+    char step[200];         /* "Step 3/4 : RUN false", the last one begun */
+    char image_id[80];
+    char last_id[80];       /* of the last " ---> <id>" line */
+    char error[400];        /* errorDetail.message */
+    char **steps;
+    size_t step_count;
+    bool said_success;
+};
+
+static void
+on_context_closed(void *user)
+{
+    struct cf_engine *engine = user;
+    engine->parts_open--;
+    cf_engine_free_if_closed(engine);
+}
+
+/* The context may have a file request in the loop still: the engine waits for it. */
+static void
+let_go_of_context(struct cf_build *build)
+{
+    build->engine->parts_open++;
+    cf_context_close(build->context, on_context_closed, build->engine);
+}
+
+static void
+build_free(struct cf_build *build)
+{
+    cf_tail_release(&build->tail);
+    for (size_t i = 0; i < build->step_count; i++)
+        free(build->steps[i]);
+    free(build->steps);
+    free(build->dockerfile);
+    free(build);
+}
+
+/* ---- the stream ------------------------------------------------------------------------------------ */
+
+static void
+add_step_id(struct cf_build *build, const char *id)
+{
+    for (size_t i = 0; i < build->step_count; i++)
+        if (strcmp(build->steps[i], id) == 0)
+            return;
+    if (build->step_count == MAX_STEPS)
+        return;
+    char **more = realloc(build->steps, (build->step_count + 1) * sizeof *more);
+    if (more == NULL)
+        return;
+    build->steps = more;
+    more[build->step_count] = strdup(id);
+    if (more[build->step_count] != NULL)
+        build->step_count++;
+}
+
+/* " ---> 0123456789ab" names the image a step made; other words may stand there ("Running in ..."). */
+static void
+take_arrow(struct cf_build *build, const char *line)
+{
+    const char *id = strstr(line, "---> ");
+    size_t len = 0;
+
+    if (id == NULL)
+        return;
+    id += 5;
+    if (cf_str_starts(id, "sha256:"))
+        id += 7;
+    while (cf_is_hex(id + len, 1))
+        len++;
+    if ((len != 12 && len != 64) || (id[len] != '\0' && id[len] != '\n' && id[len] != '\r'))
+        return;
+    snprintf(build->last_id, sizeof build->last_id, "%.*s", (int)len, id);
+    add_step_id(build, build->last_id);
+}
+
+/* What a step writes to stderr comes wrapped in colours (ESC [ ... m): those are not text. */
+static void
+keep_tail(struct cf_build *build, const char *text)
+{
+    while (*text != '\0') {
+        size_t plain = strcspn(text, "\033");
+        cf_tail_add(&build->tail, text, plain);
+        text += plain;
+        if (*text != '\0') {
+            text++;
+            if (*text == '[')
+                text += 1 + strspn(text + 1, "0123456789;");
+            if (*text == 'm')
+                text++;
+        }
+    }
+}
+
+static void
+take_text(struct cf_build *build, const char *text)
+{
+    keep_tail(build, text);
+    if (cf_str_starts(text, "Step ")) {
+        snprintf(build->step, sizeof build->step, "%.*s", (int)strcspn(text, "\r\n"), text);
+    } else if (cf_str_starts(text, "Successfully built ")) {
+        build->said_success = true;
+    } else {
+        take_arrow(build, text);
+    }
+}
+
+static void
+on_object(void *user, json_t *object)
+{
+    struct cf_build *build = user;
+    const char *text = cf_json_str(object, "stream");
+    const char *id = cf_json_str(cf_json_obj(object, "aux"), "ID");
+    const char *error = cf_json_str(cf_json_obj(object, "errorDetail"), "message");
+
+    if (text != NULL)
+        take_text(build, text);
+    if (id != NULL && cf_str_starts(id, "sha256:") && cf_is_hex(id + 7, 64) && strlen(id) == 71) {
+        snprintf(build->image_id, sizeof build->image_id, "%s", id);
+        add_step_id(build, id);
+    }
+    if (error == NULL)
+        error = cf_json_str(object, "error");
+    if (error != NULL && build->error[0] == '\0')
+        snprintf(build->error, sizeof build->error, "%s", error);
+    if (build->on_object != NULL)
+        build->on_object(build->user, object);
+}
+
+/* ---- the end ---------------------------------------------------------------------------------------- */
+
+static bool
+is_base_image_step(const char *step)
+{
+    const char *colon = strstr(step, " : ");
+    return colon != NULL && strncasecmp(colon + 3, "FROM ", 5) == 0;
+}
+
+/* What a failed build means: the author's Dockerfile, or a base image the engine could not get. */
+static void
+explain(struct cf_build *build, int http_status, struct cf_error *err)
+{
+    const struct cf_error *context = cf_context_error(build->context);
+
+    if (context->kind != CF_ERROR_NONE && err->kind == CF_ERROR_CANCELED) {
+        *err = *context;
+        return;
+    }
+    if (build->error[0] != '\0') {
+        bool base = is_base_image_step(build->step);
+        cf_error_set(err, base ? CF_ERROR_ENGINE : CF_ERROR_CONFIG, 0, "%s failed%s%s: %s", build->dockerfile,
+                     build->step[0] != '\0' ? " at " : "", build->step, build->error);
+        cf_error_fix(err, base ? "check the base image's name, that the engine reaches its registry, and credentials"
+                               : "the last lines of the build say what the step printed");
+        return;
+    }
+    if (http_status == 400) {
+        err->kind = CF_ERROR_CONFIG;
+        cf_error_fix(err, "correct %s; the engine's message names the line", build->dockerfile);
+    }
+}
+
+static int
+check_result(struct cf_build *build, struct cf_error *err)
+{
+    if (build->image_id[0] != '\0')
+        return 0;
+    if (build->said_success && build->last_id[0] != '\0') { /* an engine that sends no aux object */
+        snprintf(build->image_id, sizeof build->image_id, "%s", build->last_id);
+        return 0;
+    }
+    return cf_error_set(err, CF_ERROR_ENGINE, 0, "the build ended without an error and without an image id");
+}
+
+static void
+finish(struct cf_build *build, int status, int http_status, struct cf_error *err)
+{
+    cf_auto_free char *tail = cf_tail_text(&build->tail, TAIL_LINES, 0);
+
+    if (status == 0)
+        status = check_result(build, err);
+    else
+        explain(build, http_status, err);
+    struct cf_build_result result = { .steps = build->steps, .step_count = build->step_count,
+                                      .image_id = status == 0 ? build->image_id : NULL,
+                                      .tail = tail != NULL ? tail : "" };
+    let_go_of_context(build);
+    build->done(build->user, status, &result, status < 0 ? err : NULL);
+    build_free(build);
+}
+
+static void
+on_answer(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+{
+    struct cf_error own = { 0 };
+
+    if (err != NULL)
+        own = *err;
+    finish(user, status, reply != NULL ? reply->http_status : 0, &own);
+}
+
+/* ---- the beginning ------------------------------------------------------------------------------------ */
+
+static void
+on_context_ready(void *user)
+{
+    struct cf_build *build = user;
+    cf_engine_call_resume(build->call);
+}
+
+static long
+on_source(void *user, char *to, size_t size)
+{
+    struct cf_build *build = user;
+    return cf_context_read(build->context, to, size);
+}
+
+static int
+add_labels(struct cf_buf *path, const json_t *labels)
+{
+    cf_auto_free char *text = labels != NULL ? cf_json_dump(labels, NULL) : NULL;
+
+    if (labels == NULL)
+        return 0;
+    return text == NULL ? -1 : cf_engine_query(path, "labels", text);
+}
+
+static int
+ask(struct cf_build *build, const struct cf_build_options *options, struct cf_error *err)
+{
+    struct cf_buf path = { 0 };
+    struct cf_engine_request request = {
+        .method = "POST", .source = on_source, .source_user = build, .content_type = "application/x-tar",
+        .registry_config = options->registry_config, .deadline_ms = options->deadline_ms, .idle_ms = BUILD_IDLE_MS,
+        .on_object = on_object,
+    };
+
+    (void)cf_buf_adds(&path, "/build?rm=1&forcerm=1&version=1");
+    (void)cf_engine_query(&path, "dockerfile", build->dockerfile);
+    if (options->tag != NULL)
+        (void)cf_engine_query(&path, "t", options->tag);
+    if (options->platform != NULL)
+        (void)cf_engine_query(&path, "platform", options->platform);
+    if (add_labels(&path, options->labels) < 0)
+        path.failed = true;
+    return cf_engine_send(build->engine, &path, request, on_answer, build, &build->call, err);
+}
+
+int
+cf_build_open(struct cf_engine *engine, const struct cf_build_options *options, cf_build_done_fn *done, void *user,
+              struct cf_build **ret_build, struct cf_error *err)
+{
+    const char *dockerfile = options->dockerfile != NULL ? options->dockerfile : "Dockerfile";
+    struct cf_build *build = calloc(1, sizeof *build);
+
+    if (build == NULL || cf_tail_init(&build->tail, TAIL_BYTES) < 0) {
+        free(build);
+        return cf_error_memory(err);
+    }
+    build->engine = engine;
+    build->done = done;
+    build->user = user;
+    build->on_object = options->on_object;
+    if (cf_str_copy(&build->dockerfile, dockerfile, err) < 0 ||
+        cf_context_open(engine->loop, options->context_dir, dockerfile, on_context_ready, build, &build->context, err) < 0) {
+        build_free(build);
+        return -1;
+    }
+    if (ask(build, options, err) < 0) {
+        let_go_of_context(build);
+        build_free(build);
+        return -1;
+    }
+    if (ret_build != NULL)
+        *ret_build = build;
+    return 0;
+}
+
+void
+cf_build_cancel(struct cf_build *build)
+{
+    if (build != NULL)
+        cf_engine_call_cancel(build->call);
+}
