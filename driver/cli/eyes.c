@@ -1,0 +1,113 @@
+/*
+ * stderr, one line a phase; with -v the wire's frames, shortened; with -vv everything. Bytes of
+ * a harness are made one printable line before they come near a terminal.
+ */
+#include "cli/eyes.h"
+
+#include "base/str.h"
+#include "base/utf8.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void
+show(const char *head, const char *text, size_t len, size_t most)
+{
+    char line[2048];
+    size_t n = cf_utf8_cut(text, len, most < sizeof line - 4 ? most : sizeof line - 4);
+
+    memcpy(line, text, n);
+    line[n] = '\0';
+    for (size_t i = 0; i < n; i++)
+        if (line[i] == '\0')
+            line[i] = ' ';
+    cf_utf8_make_line(line);
+    fprintf(stderr, "%s%s%s\n", head, line, n < len ? "..." : "");
+}
+
+static void
+on_phase(void *user, const char *name, const char *step, uint64_t took_ms)
+{
+    const struct cf_eyes *eyes = user;
+
+    if (took_ms == UINT64_MAX) {
+        if (*step == '\0')
+            fprintf(stderr, "cfrunner: %s ...\n", name);
+        return;
+    }
+    if (*step != '\0' && eyes->verbose < 1)
+        return;
+    fprintf(stderr, "cfrunner: %s%s%s %llu ms\n", name, *step ? "." : "", step, (unsigned long long)took_ms);
+}
+
+static void
+on_progress(void *user, const char *what, const char *json, size_t len)
+{
+    char head[40];
+
+    (void)snprintf(head, sizeof head, "%s: ", what);
+    show(head, json, len, 400);
+}
+
+static void
+on_log(void *user, int level, const char *room, const char *line)
+{
+    const struct cf_eyes *eyes = user;
+
+    if (level <= 1 || eyes->verbose >= 2)
+        fprintf(stderr, "cfrunner: %s: %s\n", room, line);
+}
+
+static void
+on_frame(void *user, int from_harness, uint64_t number, uint64_t at_ms, const char *line, size_t len)
+{
+    const struct cf_eyes *eyes = user;
+    char head[64];
+
+    (void)snprintf(head, sizeof head, "f%llu %s %6llu ms  ", (unsigned long long)number, from_harness ? "<-" : "->",
+                   (unsigned long long)at_ms);
+    show(head, line, len, eyes->verbose >= 2 ? 2000 : 110);
+}
+
+static void
+on_stderr(void *user, const char *bytes, size_t len)
+{
+    show("harness: ", bytes, len, 1000);
+}
+
+static void
+on_call(void *user, const char *json, size_t len)
+{
+    show("relay: ", json, len, 600);
+}
+
+static void
+on_finding(void *user, const char *json, size_t len)
+{
+    show("finding: ", json, len, 400);
+}
+
+void
+cf_eyes_watch(struct cf_run_host *host, const struct cf_eyes *eyes)
+{
+    if (eyes->verbose < 0)
+        return;
+    host->on_phase = on_phase;
+    host->on_log = on_log;
+    if (eyes->verbose >= 1) {
+        host->on_frame = on_frame;
+        host->on_call = on_call;
+        host->on_finding = on_finding;
+        host->on_stderr = on_stderr;
+    }
+    if (eyes->verbose >= 2)
+        host->on_progress = on_progress;
+}
+
+void
+cf_eyes_error(const struct cf_error *err)
+{
+    fprintf(stderr, "cfrunner: %s\n", err->text);
+    if (err->fix[0] != '\0')
+        fprintf(stderr, "  fix: %s\n", err->fix);
+}

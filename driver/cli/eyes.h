@@ -1,0 +1,19 @@
+/* cli/eyes.h: what is shown on stderr while a run goes on. */
+#ifndef CF_CLI_EYES_H
+#define CF_CLI_EYES_H
+
+#include <cfrunner/run.h>
+
+#include <stdbool.h>
+
+struct cf_eyes {
+    int verbose; /* -1 nothing, 0 a line a phase, 1 frames, 2 everything */
+    bool color;
+};
+
+/* Fills the callbacks of `host` that eyes want; host->user must be a struct cf_eyes. */
+void cf_eyes_watch(struct cf_run_host *host, const struct cf_eyes *eyes);
+/* "cfrunner: <text>" and the fix on a line of its own. */
+void cf_eyes_error(const struct cf_error *err);
+
+#endif

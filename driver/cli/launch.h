@@ -1,0 +1,42 @@
+/* cli/launch.h: what `test oci` and `run` have in common: flags -> release and options documents. */
+#ifndef CF_CLI_LAUNCH_H
+#define CF_CLI_LAUNCH_H
+
+#include "base/error.h"
+#include "cli/flags.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct cf_launch_flags {
+    const char *name, *image, *build_context, *dockerfile, *entrypoint, *protocol, *release_file;
+    struct cf_flag_list args, argv, dialects, env, prompts;
+    const char *prompt_transport, *output_mode, *resume_flag, *output_schema_flag, *output_schema_transport;
+    const char *working_directory, *platform, *configuration_schema, *output_schema;
+    const char *sandbox, *model, *connection_file, *api_url;
+    const char *engine, *state_dir, *pull, *retention, *permission, *registry_host;
+    bool registry_all_interfaces, json, plain, quiet, print_plan, help;
+    int verbose;
+    uint64_t memory, pids, disk, output_limit, timeout_ms, turn_ms, idle_ms, start_ms, grace_ms, relay_port;
+    double cpus;
+};
+
+struct cf_launch {
+    json_t *release, *options;      /* ours */
+    json_t *connection;             /* the connection file, or NULL */
+    const char *sandbox, *model;    /* after the connection file's defaults; borrowed */
+};
+
+extern const struct cf_flag cf_launch_table[];
+extern const size_t cf_launch_count;
+
+/* Everything that can be seen without an engine is seen here. -1: CF_ERROR_CONFIG (exit 2). */
+CF_CHECKED int cf_launch_make(const struct cf_launch_flags *flags, struct cf_launch *launch, struct cf_error *err);
+void cf_launch_done(struct cf_launch *launch);
+
+/* A whole file, at most `limit` bytes; returned: yours. "-" reads stdin. */
+char *cf_read_file(const char *path, size_t limit, size_t *ret_len, struct cf_error *err);
+
+#endif

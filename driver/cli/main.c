@@ -1,0 +1,77 @@
+/* cfrunner: argv -> one command -> exit code. Nothing but this room prints, reads argv or exits. */
+#include "cli/commands.h"
+#include "cli/correspond.h"
+#include "cli/eyes.h"
+#include "cli/schema.h"
+
+#include <cfrunner/run.h>
+
+#include "base/str.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *help;
+} commands[] = {
+    {"run", cf_cli_run, "one real run, observations as NDJSON on stdout"},
+    {"validate", cf_cli_validate, "a release, an observation or a vector file"},
+    {"schema", cf_cli_schema, "admit a JSON Schema, or check an instance against one"},
+    {"correspond", cf_cli_correspond, "agent-correspondence/v0.1: events, claims, journal"},
+    {"catalog", cf_cli_catalog, "the support matrix, ceilings and reachability"},
+    {"ps", cf_cli_ps, "what this installation holds in the engine"},
+    {"reap", cf_cli_reap, "remove what dead runs left"},
+    {"version", cf_cli_version, "program, protocol and driver versions"},
+};
+
+static void
+usage(FILE *to)
+{
+    fputs("usage: cfrunner COMMAND [flags]   (cfrunner COMMAND --help)\n\n"
+          "  test oci     does this harness image work? one report, one verdict\n",
+          to);
+    for (size_t i = 0; i < CF_COUNT(commands); i++)
+        fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].help);
+}
+
+static int
+unknown_command(const char *word)
+{
+    struct cf_error err;
+
+    (void)cf_error_set(&err, CF_ERROR_CONFIG, 0, "unknown command %.60s", word);
+    (void)cf_error_fix(&err, "cfrunner --help lists the commands");
+    return cf_cli_refuse(&err, 2, false);
+}
+
+int
+main(int argc, char **argv)
+{
+    struct cf_error err;
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (argc < 2) {
+        usage(stderr);
+        return 2;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+        usage(stdout);
+        return 0;
+    }
+    if (strcmp(argv[1], "--version") == 0)
+        return cf_cli_version(argc - 1, argv + 1);
+    if (cf_library_init(&err) < 0)
+        return cf_cli_refuse(&err, 4, false);
+    if (strcmp(argv[1], "test") == 0) {
+        if (argc >= 3 && strcmp(argv[2], "oci") == 0)
+            return cf_cli_test_oci(argc - 2, argv + 2);
+        return unknown_command(argc >= 3 ? argv[2] : "test (did you mean: test oci)");
+    }
+    for (size_t i = 0; i < CF_COUNT(commands); i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    return unknown_command(argv[1]);
+}

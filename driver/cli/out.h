@@ -1,0 +1,27 @@
+/* cli/out.h: NDJSON to stdout without blocking the loop: one write in flight, a bounded queue. */
+#ifndef CF_CLI_OUT_H
+#define CF_CLI_OUT_H
+
+#include "base/buf.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <uv.h>
+
+struct cf_out {
+    uv_loop_t *loop;
+    uv_fs_t write;
+    struct cf_buf waiting, going;
+    size_t gone;
+    bool busy, failed;
+    int error; /* errno of the failed write */
+    void (*on_drain)(void *user); /* the queue is empty again, or the reader is gone */
+    void *user;
+};
+
+void cf_out_init(struct cf_out *out, uv_loop_t *loop, void (*on_drain)(void *), void *user);
+/* Returns true when the producer should pause until on_drain. After a failure bytes are dropped. */
+bool cf_out_line(struct cf_out *out, const char *bytes, size_t len);
+void cf_out_release(struct cf_out *out);
+
+#endif

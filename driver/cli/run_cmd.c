@@ -1,0 +1,319 @@
+/*
+ * cfrunner run: observations as NDJSON on stdout, as they happen; one prompt a turn; last line the
+ * result. A reader that is slow slows the harness, and nothing else.
+ */
+#include "cli/commands.h"
+#include "cli/eyes.h"
+#include "cli/launch.h"
+#include "cli/out.h"
+
+#include "base/str.h"
+#include "diagnose/diagnose.h"
+#include "json/json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct runner {
+    const struct cf_launch_flags *flags;
+    json_t *prompts, *schema;
+    size_t next_prompt;
+    struct cf_run_host watch; /* the eyes' own */
+    struct cf_eyes eyes;
+    struct cf_run *run;
+    struct cf_out out;
+    struct cf_signals signals;
+    uint64_t last_seq, opened_ms;
+    uv_loop_t *loop;
+    int exit_code;
+    bool interrupted, paused;
+};
+
+static void
+on_phase(void *user, const char *name, const char *step, uint64_t took_ms)
+{
+    struct runner *r = user;
+
+    if (r->watch.on_phase != NULL)
+        r->watch.on_phase(&r->eyes, name, step, took_ms);
+}
+
+static void
+on_log(void *user, int level, const char *room, const char *line)
+{
+    struct runner *r = user;
+
+    if (r->watch.on_log != NULL)
+        r->watch.on_log(&r->eyes, level, room, line);
+}
+
+static void
+on_frame(void *user, int from_harness, uint64_t number, uint64_t at_ms, const char *line, size_t len)
+{
+    struct runner *r = user;
+
+    r->watch.on_frame(&r->eyes, from_harness, number, at_ms, line, len);
+}
+
+static void
+on_stderr(void *user, const char *bytes, size_t len)
+{
+    struct runner *r = user;
+
+    if (r->watch.on_stderr != NULL)
+        r->watch.on_stderr(&r->eyes, bytes, len);
+}
+
+static int
+on_observation(void *user, const struct cf_observation *o)
+{
+    struct runner *r = user;
+    struct cf_buf line;
+
+    cf_buf_init(&line, 0);
+    (void)cf_buf_addf(&line, "{\"seq\":%llu,\"at_ms\":%llu,\"turn\":%u,\"observation\":", (unsigned long long)o->seq,
+                      (unsigned long long)o->at_ms, o->turn);
+    (void)cf_buf_add(&line, o->json, o->json_len);
+    (void)cf_buf_adds(&line, "}");
+    r->last_seq = o->seq;
+    if (!line.failed)
+        r->paused |= cf_out_line(&r->out, line.data, line.len);
+    cf_buf_release(&line);
+    return r->paused ? CF_RUN_PAUSE : CF_RUN_CONTINUE;
+}
+
+static void
+on_drain(void *user)
+{
+    struct runner *r = user;
+    struct cf_error why;
+
+    if (r->out.failed && r->run != NULL) {
+        (void)cf_error_set(&why, CF_ERROR_CANCELED, r->out.error, "nobody reads the observations any more");
+        r->exit_code = cf_diagnose_worse(r->exit_code, 4);
+        cf_run_close(r->run, 1000, &why);
+    } else if (r->paused && r->run != NULL) {
+        r->paused = false;
+        cf_run_resume(r->run);
+    }
+}
+
+static void
+prompt_next(struct runner *r)
+{
+    struct cf_error err;
+    json_t *text = json_array_get(r->prompts, r->next_prompt++), *prompt;
+    size_t len = 0;
+    char *bytes;
+
+    if (text == NULL || r->interrupted) {
+        cf_run_close(r->run, UINT64_MAX, NULL);
+        return;
+    }
+    prompt = json_pack("{s:O}", "text", text);
+    if (r->schema != NULL)
+        (void)json_object_set(prompt, "output_schema", r->schema);
+    bytes = cf_json_dump(prompt, &len);
+    json_decref(prompt);
+    if (bytes == NULL || cf_run_prompt(r->run, bytes, len, &err) < 0)
+        cf_run_close(r->run, 0, NULL);
+    free(bytes);
+}
+
+static void
+on_ready(void *user)
+{
+    prompt_next(user);
+}
+
+static void
+on_turn(void *user, uint32_t turn, const char *json, size_t len)
+{
+    struct runner *r = user;
+    json_t *outcome = cf_json_parse(json, len, NULL, NULL);
+    bool may_go_on = cf_str_same(cf_json_str(outcome, "outcome"), "finished") ||
+                     cf_str_same(cf_json_str(outcome, "outcome"), "requires_action");
+
+    json_decref(outcome);
+    if (may_go_on) {
+        prompt_next(r);
+    } else {
+        r->exit_code = cf_diagnose_worse(r->exit_code, 1);
+        cf_run_close(r->run, UINT64_MAX, NULL);
+    }
+}
+
+static void
+on_result(void *user, const char *json, size_t len)
+{
+    struct runner *r = user;
+    json_t *result = cf_json_parse(json, len, NULL, NULL), *error = cf_json_obj(result, "error");
+    struct cf_buf line;
+
+    if (error != NULL)
+        r->exit_code = cf_diagnose_worse(r->exit_code,
+                                         cf_diagnose_exit_code((enum cf_error_kind)cf_json_int(error, "kind", 1)));
+    if (!cf_json_bool(cf_json_obj(result, "teardown"), "proven", false))
+        r->exit_code = 4;
+    if (r->interrupted)
+        r->exit_code = cf_diagnose_worse(r->exit_code, 130);
+    if (error != NULL && r->eyes.verbose >= 0)
+        fprintf(stderr, "cfrunner: %s\n  fix: %s\n", cf_json_str(error, "message"), cf_json_str(error, "fix"));
+    cf_buf_init(&line, 0);
+    (void)cf_buf_addf(&line, "{\"seq\":%llu,\"at_ms\":%llu,\"result\":", (unsigned long long)r->last_seq + 1,
+                      (unsigned long long)(uv_now(r->loop) - r->opened_ms));
+    (void)cf_buf_add(&line, json, len);
+    (void)cf_buf_adds(&line, "}");
+    (void)cf_out_line(&r->out, line.data, line.len);
+    cf_buf_release(&line);
+    json_decref(result);
+    cf_run_close(r->run, 0, NULL);
+}
+
+static void
+on_closed(void *user)
+{
+    struct runner *r = user;
+
+    r->run = NULL;
+    cf_signals_close(&r->signals);
+}
+
+static void
+on_stop(void *user, int count)
+{
+    struct runner *r = user;
+    struct cf_error why;
+
+    r->interrupted = true;
+    (void)cf_error_set(&why, CF_ERROR_CANCELED, 0, "interrupted");
+    if (r->run != NULL)
+        cf_run_close(r->run, count > 1 ? 500 : 5000, &why);
+}
+
+static int
+read_prompts(struct runner *r, const struct cf_flag_list *list, struct cf_error *err)
+{
+    r->prompts = json_array();
+    if (list->count == 0) {
+        (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "--prompt is missing");
+        return cf_error_fix(err, "give --prompt TEXT or --prompt @FILE, once a turn");
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        const char *item = list->items[i];
+        size_t len = strlen(item);
+        cf_auto_free char *file = NULL;
+        json_t *text;
+        if (*item == '@') {
+            file = cf_read_file(item + 1, 32u << 20, &len, err);
+            if (file == NULL)
+                return -1;
+            item = file;
+        }
+        text = json_stringn(item, len);
+        if (text == NULL)
+            return cf_error_set(err, CF_ERROR_CONFIG, 0, "--prompt: %.60s is not UTF-8", list->items[i]);
+        (void)json_array_append_new(r->prompts, text);
+    }
+    return 0;
+}
+
+static int
+read_schema(struct runner *r, const char *path, struct cf_error *err)
+{
+    size_t len = 0;
+    cf_auto_free char *bytes = NULL;
+
+    if (path == NULL)
+        return 0;
+    bytes = cf_read_file(path, 1u << 20, &len, err);
+    r->schema = bytes != NULL ? cf_json_parse(bytes, len, NULL, err) : NULL;
+    return r->schema != NULL ? 0 : -1;
+}
+
+static int
+start(struct runner *r, const struct cf_launch *launch, uv_loop_t *loop, struct cf_error *err)
+{
+    struct cf_run_host host = {.size = sizeof host,
+                               .user = r,
+                               .on_phase = on_phase,
+                               .on_observation = on_observation,
+                               .on_log = on_log,
+                               .on_frame = r->eyes.verbose >= 1 ? on_frame : NULL,
+                               .on_stderr = on_stderr,
+                               .on_ready = on_ready,
+                               .on_turn = on_turn,
+                               .on_result = on_result,
+                               .on_closed = on_closed};
+    size_t release_len = 0, options_len = 0;
+    cf_auto_free char *release = cf_json_dump(launch->release, &release_len);
+    cf_auto_free char *options = cf_json_dump(launch->options, &options_len);
+
+    if (release == NULL || options == NULL)
+        return cf_error_memory(err);
+    return cf_run_open(loop, release, release_len, options, options_len, &host, &r->run, err);
+}
+
+static int
+run_all(struct runner *r, const struct cf_launch *launch, struct cf_error *err)
+{
+    uv_loop_t loop;
+    int status;
+
+    if (uv_loop_init(&loop) < 0)
+        return cf_error_memory(err);
+    r->loop = &loop;
+    r->opened_ms = uv_now(&loop);
+    cf_eyes_watch(&r->watch, &r->eyes);
+    cf_out_init(&r->out, &loop, on_drain, r);
+    status = start(r, launch, &loop, err);
+    if (status == 0) {
+        cf_signals_open(&r->signals, &loop, on_stop, r);
+        (void)uv_run(&loop, UV_RUN_DEFAULT);
+    }
+    cf_out_release(&r->out);
+    (void)uv_loop_close(&loop);
+    return status;
+}
+
+static const struct cf_flag extra[] = {
+    {"a turn", CF_FLAG_TITLE, 0, NULL, NULL},
+    {"--prompt", CF_FLAG_LIST, offsetof(struct cf_launch_flags, prompts), "TEXT|@FILE", "one a turn (repeat)"},
+    {"--output-schema", CF_FLAG_TEXT, offsetof(struct cf_launch_flags, output_schema), "FILE",
+     "oneshot: the last message must satisfy it"},
+};
+
+int
+cf_cli_run(int argc, char **argv)
+{
+    struct cf_flag table[64];
+    size_t count = CF_COUNT(extra);
+    struct cf_launch_flags flags = {0};
+    struct cf_launch launch = {0};
+    struct cf_error err = {0};
+    struct runner r = {.flags = &flags};
+    int status;
+
+    memcpy(table, extra, sizeof extra);
+    memcpy(table + count, cf_launch_table, cf_launch_count * sizeof *table);
+    count += cf_launch_count;
+    status = cf_flags_read(table, count, argc, argv, &flags, NULL, &err);
+    if (flags.help) {
+        puts("usage: cfrunner run --prompt TEXT|@FILE ... [launch flags as in test oci]\n"
+             "Observations as NDJSON on stdout, last line the result. Exit as in test oci.");
+        cf_flags_help(table, count, stdout);
+        return 0;
+    }
+    r.eyes.verbose = flags.quiet ? -1 : flags.verbose;
+    if (status == 0 && read_prompts(&r, &flags.prompts, &err) == 0 && read_schema(&r, flags.output_schema, &err) == 0 &&
+        cf_launch_make(&flags, &launch, &err) == 0)
+        status = run_all(&r, &launch, &err);
+    else
+        status = -1;
+    if (status < 0)
+        r.exit_code = cf_cli_refuse(&err, 2, true);
+    json_decref(r.prompts);
+    json_decref(r.schema);
+    cf_launch_done(&launch);
+    return r.exit_code;
+}

@@ -1,0 +1,168 @@
+/* cfrunner test oci: the local diagnostic. One report for eyes, or one JSON document. */
+#include "cli/commands.h"
+#include "cli/eyes.h"
+#include "cli/launch.h"
+
+#include "base/str.h"
+#include "diagnose/diagnose.h"
+#include "json/json.h"
+
+#include <langinfo.h>
+#include <locale.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+struct test {
+    const struct cf_launch_flags *flags;
+    struct cf_eyes eyes;
+    struct cf_diagnose *diagnose;
+    struct cf_signals signals;
+    int exit_code;
+};
+
+static int
+columns_of(int fd)
+{
+    struct winsize size;
+
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 40 ? (size.ws_col < 120 ? size.ws_col : 120) : 80;
+}
+
+static void
+write_report(const struct cf_launch_flags *flags, json_t *result)
+{
+    struct cf_buf page;
+    struct cf_report_style style = {.columns = 80, .verbose = flags->quiet ? -1 : flags->verbose};
+
+    if (!flags->plain) {
+        (void)setlocale(LC_CTYPE, "");
+        style.unicode = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+        style.color = isatty(1) && getenv("NO_COLOR") == NULL && !cf_str_same(getenv("TERM"), "dumb");
+        if (isatty(1))
+            style.columns = columns_of(1);
+    }
+    cf_buf_init(&page, 0);
+    cf_report_write(&page, result, &style);
+    if (page.data != NULL)
+        (void)fwrite(page.data, 1, page.len, stdout);
+    cf_buf_release(&page);
+}
+
+static void
+on_done(void *user, json_t *result, int exit_code)
+{
+    struct test *test = user;
+
+    test->diagnose = NULL;
+    test->exit_code = exit_code;
+    cf_signals_close(&test->signals);
+    if (test->flags->json) {
+        char *text = cf_json_dump(result, NULL);
+        (void)puts(text != NULL ? text : "{}");
+        free(text);
+    } else {
+        write_report(test->flags, result);
+    }
+    if (fflush(stdout) != 0 && test->exit_code == 0)
+        test->exit_code = 4; /* a verdict that nobody could read is none */
+}
+
+static void
+on_stop(void *user, int count)
+{
+    struct test *test = user;
+
+    if (test->eyes.verbose >= 0)
+        fprintf(stderr, "cfrunner: interrupted, taking everything down%s\n", count > 1 ? " faster" : "");
+    if (test->diagnose != NULL)
+        cf_diagnose_interrupt(test->diagnose, count > 1 ? 500 : 5000);
+}
+
+static int
+print_plan(const struct cf_launch *launch)
+{
+    json_t *plan = json_pack("{s:O, s:O}", "release", launch->release, "options", launch->options);
+    char *text = cf_json_dump(plan, NULL);
+
+    (void)puts(text != NULL ? text : "{}");
+    free(text);
+    json_decref(plan);
+    return 0;
+}
+
+static int
+run_test(struct test *test, const struct cf_launch *launch, char **retest, struct cf_error *err)
+{
+    const struct cf_launch_flags *f = test->flags;
+    struct cf_diagnose_options options = {.release = launch->release,
+                                          .options = launch->options,
+                                          .name = f->name,
+                                          .sandbox = launch->sandbox,
+                                          .model = launch->model,
+                                          .api_url = f->api_url,
+                                          .connection_file = f->connection_file,
+                                          .configuration_file = f->configuration_schema,
+                                          .retest_argv = (const char *const *)retest};
+    struct cf_diagnose_events events = {.watch = {.size = sizeof events.watch, .user = &test->eyes},
+                                        .on_done = on_done,
+                                        .user = test};
+    uv_loop_t loop;
+
+    cf_eyes_watch(&events.watch, &test->eyes);
+    if (uv_loop_init(&loop) < 0)
+        return cf_error_memory(err);
+    if (cf_diagnose_open(&loop, &options, &events, &test->diagnose, err) < 0) {
+        (void)uv_loop_close(&loop);
+        return -1;
+    }
+    cf_signals_open(&test->signals, &loop, on_stop, test);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    (void)uv_loop_close(&loop);
+    return 0;
+}
+
+static void
+usage(void)
+{
+    puts("usage: cfrunner test oci --name N (--image REF | --build-context DIR)\n"
+         "         --entrypoint PATH --protocol acp-v1|oneshot-v1 [flags] | --release FILE\n"
+         "Proves a harness image on a real Engine. Exit: 0 proven, 1 harness, 2 usage,\n"
+         "3 engine, 4 runner or something left, 5 deadline, 130 interrupted.");
+    cf_flags_help(cf_launch_table, cf_launch_count, stdout);
+}
+
+int
+cf_cli_test_oci(int argc, char **argv)
+{
+    struct cf_launch_flags flags = {0};
+    struct cf_launch launch = {0};
+    struct cf_error err = {0};
+    struct test test = {.flags = &flags, .exit_code = 4};
+    int status;
+
+    status = cf_flags_read(cf_launch_table, cf_launch_count, argc, argv, &flags, NULL, &err);
+    if (flags.help) {
+        usage();
+        return 0;
+    }
+    if (status == 0 && flags.name == NULL) {
+        status = cf_error_set(&err, CF_ERROR_CONFIG, 0, "--name is missing");
+        (void)cf_error_fix(&err, "give the harness a name, e.g. --name custom-oneshot");
+    }
+    if (status == 0)
+        status = cf_launch_make(&flags, &launch, &err);
+    if (status == 0 && flags.print_plan) {
+        status = print_plan(&launch);
+        cf_launch_done(&launch);
+        return status;
+    }
+    test.eyes.verbose = flags.quiet ? -1 : flags.verbose;
+    if (status == 0)
+        status = run_test(&test, &launch, argv - 1, &err);
+    if (status < 0)
+        test.exit_code = cf_cli_refuse(&err, 2, flags.json);
+    cf_launch_done(&launch);
+    return test.exit_code;
+}
