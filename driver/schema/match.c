@@ -25,6 +25,8 @@ step(const struct cf_pattern *pattern, const struct cf_pattern_item *item, const
         return 0;
     if (!spend(work))
         return -1;
+    if (item->count == 0)
+        return 0; /* [^\s\S]: nothing is in it, and there may be no array at all */
     return cf_ranges_have(pattern->ranges + item->first, item->count, code) ? took : 0;
 }
 

@@ -354,6 +354,16 @@ read_item(struct reader *r)
     return ok;
 }
 
+static bool
+items_meet(const struct reader *r, const struct cf_pattern_item *a, const struct cf_pattern_item *b)
+{
+    const struct cf_range *ranges = r->ranges.ranges;
+
+    if (a->count == 0 || b->count == 0)
+        return false; /* an empty class; there may be no array at all */
+    return cf_ranges_meet(ranges + a->first, a->count, ranges + b->first, b->count);
+}
+
 /* A variable item must not want a character that what follows it may want too. */
 static bool
 check_ambiguity(struct reader *r, const struct cf_pattern_branch *branch)
@@ -364,8 +374,7 @@ check_ambiguity(struct reader *r, const struct cf_pattern_branch *branch)
         if (items[i].min == items[i].max)
             continue;
         for (uint32_t j = i + 1; j < branch->count; j++) {
-            if (cf_ranges_meet(r->ranges.ranges + items[i].first, items[i].count,
-                               r->ranges.ranges + items[j].first, items[j].count))
+            if (items_meet(r, &items[i], &items[j]))
                 return refuse(r, "schema_pattern_ambiguous",
                               "a repetition of variable width that may take what follows it");
             if (items[j].min >= 1)
