@@ -121,6 +121,7 @@ call_with(const struct judge *j, int turn, const char *flag)
     json_array_foreach(json_object_get(j->facts->run, "model_calls"), i, call)
     {
         if (cf_json_int(call, "turn", 0) == turn && cf_json_str(call, "refused") == NULL &&
+            !cf_json_bool(call, "probe", false) &&
             (flag == NULL || cf_json_bool(call, flag, false)))
             return call;
     }

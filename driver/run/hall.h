@@ -89,6 +89,7 @@ struct cf_run {
     struct cf_image *image;
     const struct cf_image_facts *image_facts;
     struct cf_relay *relay;
+    struct cf_relay_dialect dialects[4]; /* what the catalog knows, for the relay */
     struct cf_sandbox *sandbox;
     struct cf_hall_door *doors; /* list of open relay connections */
     unsigned door_count;

@@ -28,6 +28,16 @@ root_of(const struct cf_run *run)
     return cf_sandbox_working_directory(run->sandbox);
 }
 
+/* Everything but pid 1; a link that cannot carry it is broken and ends the run by itself. */
+static void
+kill_all(struct cf_run *run)
+{
+    struct cf_error why;
+
+    if (cf_link_signal_all(cf_sandbox_link(run->sandbox), SIGKILL, NULL, NULL, &why) < 0)
+        cf_log(&run->log, CF_LOG_WARN, "run", "%s", why.text);
+}
+
 /* ---- staging ---------------------------------------------------------------------------- */
 
 static void
@@ -129,7 +139,7 @@ oneshot_object(void *user, json_t *object, uint64_t line)
         (void)cf_error_wrap(&why, "line %llu", (unsigned long long)line);
         why.kind = CF_ERROR_HARNESS;
         run->turn_error = why;
-        (void)cf_link_signal_all(cf_sandbox_link(run->sandbox), SIGKILL, NULL, NULL, &why);
+        kill_all(run);
     }
 }
 
@@ -143,13 +153,12 @@ static void
 oneshot_broken(void *user, const struct cf_error *err)
 {
     struct cf_run *run = user;
-    struct cf_error why;
 
     if (run->turn_failed)
         return;
     run->turn_failed = true;
     run->turn_error = *err;
-    (void)cf_link_signal_all(cf_sandbox_link(run->sandbox), SIGKILL, NULL, NULL, &why);
+    kill_all(run);
 }
 
 /* ---- the end of a turn ------------------------------------------------------------------ */
@@ -243,11 +252,10 @@ static void
 on_held_open(uv_timer_t *timer)
 {
     struct cf_run *run = timer->data;
-    struct cf_error why;
 
     cf_emit_finding(run, "stdout_held_open", 0,
                     "a process that outlived the harness held its stdout open; it was killed");
-    (void)cf_link_signal_all(cf_sandbox_link(run->sandbox), SIGKILL, NULL, NULL, &why);
+    kill_all(run);
     uv_timer_start(&run->settle, on_last_words, LAST_WORDS_MS, 0);
 }
 
@@ -456,13 +464,11 @@ lane_begin(struct cf_run *run, struct cf_error *err)
 static void
 lane_cancel(struct cf_run *run)
 {
-    struct cf_error why;
-
     if (run->turn_state == CF_TURN_NONE || run->is_canceled)
         return;
     run->is_canceled = true;
     if (run->turn_state == CF_TURN_RUNNING)
-        (void)cf_link_signal_all(cf_sandbox_link(run->sandbox), SIGKILL, NULL, NULL, &why);
+        kill_all(run);
 }
 
 static void

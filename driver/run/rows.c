@@ -306,26 +306,40 @@ on_call(void *user, const struct cf_relay_call *call)
     cf_turn_activity(run);
 }
 
+static void
+fill_dialects(struct cf_run *run)
+{
+    static const struct {
+        unsigned id;
+        const char *variable;
+    } known[] = {{CF_DIALECT_ANTHROPIC_MESSAGES, "ANTHROPIC_BASE_URL"},
+                 {CF_DIALECT_OPENAI_CHAT, "OPENAI_BASE_URL"},
+                 {CF_DIALECT_OPENAI_RESPONSES, "OPENAI_BASE_URL"},
+                 {CF_DIALECT_FAL_QUEUE, NULL}};
+
+    for (size_t i = 0; i < CF_COUNT(known); i++)
+        run->dialects[i] = (struct cf_relay_dialect){.id = known[i].id,
+                                                     .name = cf_dialect_name(known[i].id),
+                                                     .path = cf_dialect_path(known[i].id),
+                                                     .variable = known[i].variable};
+}
+
 static int
 relay_start(struct cf_steps *steps, struct cf_error *err)
 {
-    static const unsigned ids[] = {CF_DIALECT_ANTHROPIC_MESSAGES, CF_DIALECT_OPENAI_CHAT, CF_DIALECT_OPENAI_RESPONSES,
-                                   CF_DIALECT_FAL_QUEUE};
     struct cf_run *run = cf_run_of(steps);
-    struct cf_relay_dialect table[CF_COUNT(ids)];
     struct cf_relay_options options = {
+        .dialect_table = run->dialects,
+        .dialect_count = CF_COUNT(run->dialects),
         .dialects = run->release.dialects != 0 ? run->release.dialects : cf_provider_dialects("local-replay"),
         .model = run->options.model,
         .max_calls_per_turn = run->options.max_calls_per_turn,
-        .dialect_table = table,
-        .dialect_count = CF_COUNT(ids),
         .on_call = on_call,
         .user = run,
         .log = &run->log,
     };
 
-    for (size_t i = 0; i < CF_COUNT(ids); i++)
-        table[i] = (struct cf_relay_dialect){ids[i], cf_dialect_name(ids[i]), cf_dialect_path(ids[i])};
+    fill_dialects(run);
     if (cf_relay_open(run->loop, &options, &run->relay, err) < 0)
         return -1;
     cf_steps_settle(steps, 0);
