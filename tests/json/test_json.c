@@ -3,7 +3,9 @@
 #include "json/json.h"
 #include "tests/support/unit.h"
 
+#include <dirent.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static json_t *
@@ -252,6 +254,51 @@ START_TEST(appending_stops_at_the_ceiling_of_the_buffer)
 }
 END_TEST
 
+#define SUITE "../shared/data/json-parsing/test_parsing"
+
+/* The verdict by the file's first letter: y valid, n invalid, i either. */
+static void
+judge_file(const char *name)
+{
+    char path[400], text[300000];
+    struct cf_error err = {0};
+
+    snprintf(path, sizeof path, SUITE "/%s", name);
+    FILE *file = fopen(path, "rb");
+    ck_assert_ptr_nonnull(file);
+    size_t len = fread(text, 1, sizeof text, file);
+    fclose(file);
+    enum cf_json_fault fault = fault_of(text, len, NULL, &err);
+    if (strcmp(name, "y_object_escaped_null_in_key.json") == 0)
+        ck_assert_int_eq(fault, CF_JSON_FAULT_TEXT); /* valid JSON, but not for us */
+    else if (name[0] == 'y')
+        ck_assert_msg(fault == CF_JSON_FAULT_NONE, "%s: %s", name, err.text);
+    else if (name[0] == 'n')
+        ck_assert_msg(fault == CF_JSON_FAULT_TEXT, "%s: was taken", name);
+}
+
+START_TEST(the_public_parsing_suite_is_judged_right)
+{
+    DIR *dir = opendir(SUITE);
+    struct dirent *entry;
+    unsigned files = 0;
+
+    if (dir == NULL) {
+        printf("SKIPPED the public parsing suite: %s is not here\n", SUITE);
+        return;
+    }
+    while ((entry = readdir(dir)) != NULL) {
+        if (strstr(entry->d_name, ".json") == NULL)
+            continue;
+        judge_file(entry->d_name);
+        files++;
+    }
+    closedir(dir);
+    printf("public parsing suite: %u files\n", files);
+    ck_assert_uint_gt(files, 100);
+}
+END_TEST
+
 UNIT_MAIN("json/json", tcase_add_test(tc, good_texts_are_read_and_written_back_compact);
           tcase_add_test(tc, texts_that_are_not_json_are_refused);
           tcase_add_test(tc, a_text_cut_at_any_byte_is_refused_and_whole_it_is_read);
@@ -264,4 +311,5 @@ UNIT_MAIN("json/json", tcase_add_test(tc, good_texts_are_read_and_written_back_c
           tcase_add_test(tc, members_are_read_by_type_and_null_is_no_trouble);
           tcase_add_test(tc, pointers_escape_tilde_and_slash);
           tcase_add_test(tc, equality_is_that_of_json_schema);
-          tcase_add_test(tc, appending_stops_at_the_ceiling_of_the_buffer);)
+          tcase_add_test(tc, appending_stops_at_the_ceiling_of_the_buffer);
+          tcase_add_test(tc, the_public_parsing_suite_is_judged_right);)
