@@ -242,7 +242,7 @@ take_names(struct level *level, uv_fs_t *request)
     level->names = calloc((size_t)request->result + 1, sizeof *level->names);
     if (level->names == NULL)
         return -1;
-    while (level->count < (size_t)request->result && uv_fs_scandir_next(request, &entry) == 0) {
+    while (uv_fs_scandir_next(request, &entry) == 0) { /* to its very end, else libuv keeps the last name */
         level->names[level->count] = strdup(entry.name);
         if (level->names[level->count] == NULL)
             return -1;

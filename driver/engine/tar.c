@@ -36,7 +36,6 @@ cf_tarsink_new(struct cf_buf *to)
     if (archive == NULL)
         return NULL;
     if (archive_write_set_format_pax_restricted(archive) != ARCHIVE_OK ||
-        archive_write_set_options(archive, "hdrcharset=BINARY") == ARCHIVE_FATAL ||
         archive_write_set_bytes_per_block(archive, 0) != ARCHIVE_OK ||
         archive_write_open(archive, to, NULL, on_write, NULL) != ARCHIVE_OK) {
         archive_write_free(archive);
