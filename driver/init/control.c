@@ -135,7 +135,7 @@ answer_facts(struct cf_init *init, json_int_t id, json_t *request)
                   (json_int_t)cf_cgroup_number(cgroup->memory), "memory_limit_bytes",
                   (json_int_t)cf_cgroup_number(cgroup->memory_max), "disk_bytes",
                   (json_int_t)cf_disk_used(init), "orphans", (json_int_t)init->orphans, "channels",
-                  (json_int_t)init->mux.channels));
+                  (json_int_t)(init->mux.own_channels + init->mux.peer_channels)));
 }
 
 /* ---- in ------------------------------------------------------------------------------------------ */

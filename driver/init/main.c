@@ -22,7 +22,6 @@
 
 #define DATA_QUEUE (64u * 1024u)
 #define CONTROL_QUEUE (8u * 1024u * 1024u)
-#define CHANNELS_MAX 2048u
 #define GROWTH (16u * 1024u * 1024u)
 #define PING_TIMEOUT_MS 30000u
 
@@ -117,7 +116,8 @@ set_up(struct cf_init *init, const struct arguments *arguments)
         .side = CF_MUX_INIT,
         .data_queue_bytes = DATA_QUEUE,
         .control_queue_bytes = CONTROL_QUEUE,
-        .max_channels = CHANNELS_MAX,
+        .own_channels_max = CF_INIT_DOORS_MAX,
+        .peer_channels_max = 4096,
         .growth_bytes = GROWTH,
         .resize = cf_private_resize,
     };

@@ -18,9 +18,7 @@ broken(struct cf_mux *mux, struct cf_error *err, const char *what)
 static bool
 is_late(const struct cf_mux *mux, uint32_t id)
 {
-    bool is_ours = (id & 1) == (mux->options.side == CF_MUX_DRIVER ? 1u : 0u);
-
-    return is_ours ? id < mux->next_id : id <= mux->last_peer_id;
+    return cf_mux_is_own(mux, id) ? id < mux->next_id : id <= mux->last_peer_id;
 }
 
 static int
@@ -28,11 +26,11 @@ check_open(struct cf_mux *mux, struct cf_error *err)
 {
     uint32_t id = mux->frame.channel;
 
-    if ((id & 1) == (mux->options.side == CF_MUX_DRIVER ? 1u : 0u))
+    if (cf_mux_is_own(mux, id))
         return broken(mux, err, "open with a number of the other side");
     if (id <= mux->last_peer_id)
         return broken(mux, err, "open with a number used before");
-    if (mux->channels >= mux->options.max_channels)
+    if (mux->peer_channels >= mux->options.peer_channels_max)
         return broken(mux, err, "more channels than there may be");
     return 0;
 }

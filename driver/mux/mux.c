@@ -53,6 +53,18 @@ cf_mux_find(struct cf_mux *mux, uint32_t id)
     return NULL;
 }
 
+bool
+cf_mux_is_own(const struct cf_mux *mux, uint32_t id)
+{
+    return (id & 1) == (mux->options.side == CF_MUX_DRIVER ? 1u : 0u);
+}
+
+static uint32_t *
+count_of(struct cf_mux *mux, uint32_t id)
+{
+    return cf_mux_is_own(mux, id) ? &mux->own_channels : &mux->peer_channels;
+}
+
 void
 cf_mux_attach(struct cf_mux *mux, struct cf_mux_channel *channel, uint32_t id, uint32_t window,
               uint32_t tag)
@@ -62,7 +74,7 @@ cf_mux_attach(struct cf_mux *mux, struct cf_mux_channel *channel, uint32_t id, u
     channel->window = channel->send_credit = channel->recv_credit = window;
     channel->is_attached = true;
     LIST_INSERT_HEAD(&mux->buckets[(id >> 1) % CF_MUX_BUCKETS], channel, in_bucket);
-    mux->channels++;
+    *count_of(mux, id) += 1;
 }
 
 void
@@ -76,7 +88,7 @@ cf_mux_detach(struct cf_mux *mux, struct cf_mux_channel *channel)
     if (mux->frame_channel == channel)
         mux->frame_channel = NULL; /* the rest of its frame is thrown away */
     mux->growth_left += channel->grown;
-    mux->channels--;
+    *count_of(mux, channel->id) -= 1;
     channel->is_attached = channel->is_owing = channel->is_waiting = false;
 }
 
@@ -87,10 +99,10 @@ cf_mux_open(struct cf_mux *mux, struct cf_mux_channel *channel, uint32_t window,
     char payload[8];
 
     assert(window > 0 && window <= CF_MUX_WINDOW_MAX);
-    if (mux->channels >= mux->options.max_channels || mux->next_id > UINT32_MAX - 2)
+    if (mux->own_channels >= mux->options.own_channels_max || mux->next_id > UINT32_MAX - 2)
         return cf_error_set(err, CF_ERROR_BUDGET, 0,
                             "%u channels are open to the sandbox, which is as many as there may be",
-                            mux->channels);
+                            mux->own_channels);
     cf_mux_put_u32(payload, window);
     cf_mux_put_u32(payload + 4, tag);
     if (cf_mux_queue(mux, CF_MUX_OPEN, mux->next_id, payload, sizeof payload) < 0)

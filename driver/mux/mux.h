@@ -68,7 +68,9 @@ struct cf_mux_options {
     enum cf_mux_side side;
     size_t data_queue_bytes;     /* data waiting to be taken, headers included */
     size_t control_queue_bytes;  /* control waiting to be taken */
-    uint32_t max_channels;       /* open at once; the peer opening one more breaks the protocol */
+    uint32_t own_channels_max;   /* opened by us and attached at once */
+    uint32_t peer_channels_max;  /* by the peer, who breaks the protocol with one more: leave it
+                                    room for those whose end is still under way */
     uint32_t growth_bytes;       /* by how much all windows together may grow */
     cf_mux_resize_fn *resize;    /* memory for the queues; NULL: realloc */
 };
@@ -85,7 +87,7 @@ struct cf_mux {
 
     struct cf_mux_bucket buckets[CF_MUX_BUCKETS];
     struct cf_mux_list owing, waiting;
-    uint32_t channels, next_id, last_peer_id, growth_left;
+    uint32_t own_channels, peer_channels, next_id, last_peer_id, growth_left;
 
     char head[CF_MUX_HEADER]; /* a split header */
     size_t head_len;

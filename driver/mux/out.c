@@ -208,7 +208,7 @@ void
 cf_mux_serve(struct cf_mux *mux)
 {
     struct cf_mux_channel *last = TAILQ_LAST(&mux->waiting, cf_mux_list), *channel;
-    uint32_t turns = mux->channels; /* a callback may detach `last`: then this bounds it */
+    uint32_t turns = mux->own_channels + mux->peer_channels; /* a callback may detach `last`: then this bounds it */
 
     while (last != NULL && turns-- > 0 && !mux->is_stopped &&
            mux->data.len + WORTH_A_FRAME + CF_MUX_HEADER <= mux->options.data_queue_bytes) {
