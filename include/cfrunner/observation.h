@@ -47,7 +47,8 @@ struct cf_observation {
     uint64_t frame;           /* number of the wire frame or line that caused it; 0: the runner */
     const char *json;
     size_t json_len;
-    const char *text;         /* content of a message or thought; error message of a failure */
+    const char *text;         /* content of a message or thought; error message of a failure;
+                                 disposition of steering */
     size_t text_len;
     const char *tool_use_id;  /* tool_use, tool_result; NUL-terminated */
     const char *subagent;     /* attribution or lifecycle subject; NUL-terminated */
