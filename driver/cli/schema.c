@@ -34,9 +34,10 @@ finding_list(const struct cf_schema_finding *findings, unsigned count)
         const char *pointer = f->pointer == NULL ? "" : f->pointer;
         json_t *one = f->schema_pointer == NULL
                           ? json_pack("{s:s,s:s}", "code", f->code, "pointer", pointer)
-                          : json_pack("{s:s,s:s,s:s}", "code", f->code, "instance_pointer", pointer,
-                                      "schema_pointer", f->schema_pointer);
-        (void)json_object_set_new(one, "message", json_string(f->text)); /* without it when full */
+                          : json_pack("{s:s,s:s,s:s}", "code", f->code, "instance_pointer",
+                                      pointer, "schema_pointer", f->schema_pointer);
+        (void)json_object_set_new(one, "message",
+                                  json_string(f->text)); /* without it when full */
         (void)json_array_append_new(list, one);
     }
     return list;
@@ -63,8 +64,8 @@ static int
 answer_error(const char *key, const char *code, const char *message)
 {
     fprintf(stderr, "cfrunner: %s\n", message);
-    return answer(json_pack("{s:b,s:[{s:s,s:s,s:s}]}", key, 0, "errors", "code", code, "pointer", "",
-                            "message", message),
+    return answer(json_pack("{s:b,s:[{s:s,s:s,s:s}]}", key, 0, "errors", "code", code,
+                            "pointer", "", "message", message),
                   2);
 }
 
@@ -115,7 +116,9 @@ read_file(const char *path, struct cf_buf *text, struct cf_error *err)
 
     if (fd >= 0 && !is_stdin)
         close(fd);
-    return status < 0 ? cf_error_set(err, CF_ERROR_CONFIG, code, "%s: %s", path, strerror(code)) : 0;
+    return status < 0
+               ? cf_error_set(err, CF_ERROR_CONFIG, code, "%s: %s", path, strerror(code))
+               : 0;
 }
 
 /* Reads and admits. 0 and the schema; or the exit code, the answer given. */

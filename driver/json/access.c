@@ -66,7 +66,8 @@ same_number(const json_t *a, const json_t *b)
     double real = json_real_value(json_is_real(a) ? a : b);
     json_int_t whole = json_integer_value(json_is_real(a) ? b : a);
     /* Compared as an integer: a large int64 would be rounded on its way to double. */
-    return real >= -0x1p63 && real < 0x1p63 && real == floor(real) && (json_int_t)real == whole;
+    return real >= -0x1p63 && real < 0x1p63 && real == floor(real) &&
+           (json_int_t)real == whole;
 }
 
 static int same_value(const json_t *a, const json_t *b, unsigned depth, uint64_t *work);
@@ -78,7 +79,8 @@ same_object(const json_t *a, const json_t *b, unsigned depth, uint64_t *work)
 
     if (json_object_size(a) != json_object_size(b))
         return 0;
-    for (void *it = json_object_iter(object); it != NULL; it = json_object_iter_next(object, it)) {
+    for (void *it = json_object_iter(object); it != NULL;
+         it = json_object_iter_next(object, it)) {
         const json_t *other =
             json_object_getn(b, json_object_iter_key(it), json_object_iter_key_len(it));
         int same = same_value(json_object_iter_value(it), other, depth + 1, work);
@@ -116,15 +118,12 @@ same_value(const json_t *a, const json_t *b, unsigned depth, uint64_t *work)
     if (json_typeof(a) != json_typeof(b))
         return 0;
     switch (json_typeof(a)) {
-    case JSON_OBJECT:
-        return same_object(a, b, depth, work);
-    case JSON_ARRAY:
-        return same_array(a, b, depth, work);
+    case JSON_OBJECT: return same_object(a, b, depth, work);
+    case JSON_ARRAY: return same_array(a, b, depth, work);
     case JSON_STRING:
         return json_string_length(a) == json_string_length(b) &&
                memcmp(json_string_value(a), json_string_value(b), json_string_length(a)) == 0;
-    default:
-        return 1; /* true, false and null are equal to themselves */
+    default: return 1; /* true, false and null are equal to themselves */
     }
 }
 

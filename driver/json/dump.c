@@ -36,7 +36,8 @@ cf_json_append_string(struct cf_buf *to, const char *bytes, size_t len)
             escape[1] = letters[known - shorts];
             escape_len = 2;
         }
-        if (cf_buf_add(to, bytes + plain, i - plain) < 0 || cf_buf_add(to, escape, escape_len) < 0)
+        if (cf_buf_add(to, bytes + plain, i - plain) < 0 ||
+            cf_buf_add(to, escape, escape_len) < 0)
             return -1;
         plain = i + 1;
     }
@@ -66,13 +67,17 @@ static int append_value(struct cf_buf *to, const json_t *value, unsigned depth);
 static int
 append_object(struct cf_buf *to, const json_t *value, unsigned depth)
 {
-    json_t *object = (json_t *)value; /* jansson's iterators take no const; nothing is changed */
+    json_t *object =
+        (json_t *)value; /* jansson's iterators take no const; nothing is changed */
     const char *sep = "{";
 
-    for (void *it = json_object_iter(object); it != NULL; it = json_object_iter_next(object, it)) {
+    for (void *it = json_object_iter(object); it != NULL;
+         it = json_object_iter_next(object, it)) {
         if (cf_buf_adds(to, sep) < 0 ||
-            cf_json_append_string(to, json_object_iter_key(it), json_object_iter_key_len(it)) < 0 ||
-            cf_buf_add(to, ":", 1) < 0 || append_value(to, json_object_iter_value(it), depth + 1) < 0)
+            cf_json_append_string(to, json_object_iter_key(it), json_object_iter_key_len(it)) <
+                0 ||
+            cf_buf_add(to, ":", 1) < 0 ||
+            append_value(to, json_object_iter_value(it), depth + 1) < 0)
             return -1;
         sep = ",";
     }
@@ -101,22 +106,15 @@ append_value(struct cf_buf *to, const json_t *value, unsigned depth)
         return -1;
     }
     switch (json_typeof(value)) {
-    case JSON_OBJECT:
-        return append_object(to, value, depth);
-    case JSON_ARRAY:
-        return append_array(to, value, depth);
+    case JSON_OBJECT: return append_object(to, value, depth);
+    case JSON_ARRAY: return append_array(to, value, depth);
     case JSON_STRING:
         return cf_json_append_string(to, json_string_value(value), json_string_length(value));
-    case JSON_INTEGER:
-        return cf_buf_addf(to, "%" PRId64, (int64_t)json_integer_value(value));
-    case JSON_REAL:
-        return append_real(to, json_real_value(value));
-    case JSON_TRUE:
-        return cf_buf_adds(to, "true");
-    case JSON_FALSE:
-        return cf_buf_adds(to, "false");
-    case JSON_NULL:
-        break;
+    case JSON_INTEGER: return cf_buf_addf(to, "%" PRId64, (int64_t)json_integer_value(value));
+    case JSON_REAL: return append_real(to, json_real_value(value));
+    case JSON_TRUE: return cf_buf_adds(to, "true");
+    case JSON_FALSE: return cf_buf_adds(to, "false");
+    case JSON_NULL: break;
     }
     return cf_buf_adds(to, "null");
 }

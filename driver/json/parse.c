@@ -32,12 +32,14 @@ locate(const char *bytes, size_t at, unsigned long *ret_line, unsigned long *ret
 }
 
 static void
-tell(const char *bytes, size_t at, enum cf_error_kind kind, const char *what, struct cf_error *err)
+tell(const char *bytes, size_t at, enum cf_error_kind kind, const char *what,
+     struct cf_error *err)
 {
     unsigned long line, column;
 
     locate(bytes, at, &line, &column);
-    (void)cf_error_set(err, kind, 0, "line %lu, column %lu (byte %zu): %s", line, column, at, what);
+    (void)cf_error_set(err, kind, 0, "line %lu, column %lu (byte %zu): %s", line, column, at,
+                       what);
 }
 
 static struct cf_json_limits
@@ -60,12 +62,11 @@ with_defaults(const struct cf_json_limits *given)
 
 /* The pass before the tree. Returns a fault or CF_JSON_FAULT_NONE. */
 static enum cf_json_fault
-scan_text(const char *bytes, size_t len, const struct cf_json_limits *limits, struct cf_error *err)
+scan_text(const char *bytes, size_t len, const struct cf_json_limits *limits,
+          struct cf_error *err)
 {
-    struct cf_json_scan scan = {.bytes = bytes,
-                                .len = len,
-                                .depth_limit = limits->depth,
-                                .node_limit = limits->nodes};
+    struct cf_json_scan scan = {
+        .bytes = bytes, .len = len, .depth_limit = limits->depth, .node_limit = limits->nodes};
     char what[64];
 
     switch (cf_json_scan(&scan)) {
@@ -80,8 +81,7 @@ scan_text(const char *bytes, size_t len, const struct cf_json_limits *limits, st
         snprintf(what, sizeof what, "more than %u values", limits->nodes);
         tell(bytes, scan.at, CF_ERROR_TOO_LARGE, what, err);
         return CF_JSON_FAULT_NODES;
-    case CF_JSON_SCAN_OK:
-        break;
+    case CF_JSON_SCAN_OK: break;
     }
     return CF_JSON_FAULT_NONE;
 }
@@ -92,24 +92,22 @@ tell_jansson(const char *bytes, size_t len, const json_error_t *why, struct cf_e
     size_t at = why->position > 0 && (size_t)why->position <= len ? (size_t)why->position : 0;
 
     switch (json_error_code(why)) {
-    case json_error_out_of_memory:
-        (void)cf_error_memory(err);
-        return CF_JSON_FAULT_MEMORY;
+    case json_error_out_of_memory: (void)cf_error_memory(err); return CF_JSON_FAULT_MEMORY;
     case json_error_duplicate_key:
-        tell(bytes, at, CF_ERROR_CONFIG, "this member name was given before in the same object", err);
+        tell(bytes, at, CF_ERROR_CONFIG,
+             "this member name was given before in the same object", err);
         return CF_JSON_FAULT_DUPLICATE;
     case json_error_numeric_overflow:
-        tell(bytes, at, CF_ERROR_CONFIG, "a number outside the signed 64-bit or double range", err);
+        tell(bytes, at, CF_ERROR_CONFIG, "a number outside the signed 64-bit or double range",
+             err);
         return CF_JSON_FAULT_TEXT;
-    default:
-        tell(bytes, at, CF_ERROR_CONFIG, why->text, err);
-        return CF_JSON_FAULT_TEXT;
+    default: tell(bytes, at, CF_ERROR_CONFIG, why->text, err); return CF_JSON_FAULT_TEXT;
     }
 }
 
 enum cf_json_fault
-cf_json_read(const char *bytes, size_t len, const struct cf_json_limits *given, json_t **ret_value,
-             struct cf_error *err)
+cf_json_read(const char *bytes, size_t len, const struct cf_json_limits *given,
+             json_t **ret_value, struct cf_error *err)
 {
     struct cf_json_limits limits = with_defaults(given);
     size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL;
@@ -117,8 +115,8 @@ cf_json_read(const char *bytes, size_t len, const struct cf_json_limits *given, 
     json_error_t why;
 
     if (len > limits.bytes) {
-        (void)cf_error_set(err, CF_ERROR_TOO_LARGE, 0, "%zu bytes of JSON, the limit is %zu", len,
-                           limits.bytes);
+        (void)cf_error_set(err, CF_ERROR_TOO_LARGE, 0, "%zu bytes of JSON, the limit is %zu",
+                           len, limits.bytes);
         return CF_JSON_FAULT_BYTES;
     }
     fault = scan_text(bytes, len, &limits, err);
@@ -139,7 +137,8 @@ cf_json_read(const char *bytes, size_t len, const struct cf_json_limits *given, 
 }
 
 json_t *
-cf_json_parse(const char *bytes, size_t len, const struct cf_json_limits *limits, struct cf_error *err)
+cf_json_parse(const char *bytes, size_t len, const struct cf_json_limits *limits,
+              struct cf_error *err)
 {
     json_t *value = NULL;
 

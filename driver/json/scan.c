@@ -101,12 +101,16 @@ read_escape(struct cursor *c, bool is_name)
 
     c->at++;
     switch (ch) {
-    case '"': case '\\': case '/': case 'b': case 'f': case 'n': case 'r': case 't':
-        return true;
-    case 'u':
-        return read_unicode_escape(c, is_name);
-    default:
-        return broken(c, c->at - 1, "an unknown escape in a string");
+    case '"':
+    case '\\':
+    case '/':
+    case 'b':
+    case 'f':
+    case 'n':
+    case 'r':
+    case 't': return true;
+    case 'u': return read_unicode_escape(c, is_name);
+    default: return broken(c, c->at - 1, "an unknown escape in a string");
     }
 }
 
@@ -274,7 +278,8 @@ read_value(struct cursor *c)
             return read_word(c, "false");
         if (ch == 'n')
             return read_word(c, "null");
-        return broken(c, c->at, ch < 0 ? "the text ends where a value belongs" : "not a JSON value");
+        return broken(c, c->at,
+                      ch < 0 ? "the text ends where a value belongs" : "not a JSON value");
     }
 }
 
@@ -286,7 +291,8 @@ close_levels(struct cursor *c, bool *ret_more)
         skip_space(c);
         if (c->depth == 0) {
             *ret_more = false;
-            return c->at == c->scan->len || broken(c, c->at, "more text behind the JSON value");
+            return c->at == c->scan->len ||
+                   broken(c, c->at, "more text behind the JSON value");
         }
         int ch = peek(c);
         if (ch == (in_object(c) ? '}' : ']')) {
@@ -295,8 +301,9 @@ close_levels(struct cursor *c, bool *ret_more)
             continue;
         }
         if (ch != ',')
-            return broken(c, c->at, ch < 0 ? "the text ends inside an object or array"
-                                           : "a comma or a closing bracket belongs here");
+            return broken(c, c->at,
+                          ch < 0 ? "the text ends inside an object or array"
+                                 : "a comma or a closing bracket belongs here");
         c->at++;
         skip_space(c);
         *ret_more = true;

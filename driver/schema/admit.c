@@ -27,9 +27,9 @@ measure(const json_t *value, unsigned depth, struct cf_schema_size *size)
         return;
     if (depth > size->depth)
         size->depth = depth;
-    json_array_foreach(value, i, member)
+    json_array_foreach (value, i, member)
         measure(member, depth + 1, size);
-    json_object_foreach((json_t *)value, name, member) /* the macro takes no const */
+    json_object_foreach ((json_t *)value, name, member) /* the macro takes no const */
         measure(member, depth + 1, size);
 }
 

@@ -11,12 +11,12 @@
 #include <string.h>
 
 /* The assembler puts a file's bytes into the object; the build runs in the repository's root. */
-#define CARRY(symbol, path)                                                               \
-    __asm__(".pushsection .rodata\n"                                                      \
+#define CARRY(symbol, path)                                                                 \
+    __asm__(".pushsection .rodata\n"                                                        \
             ".hidden " #symbol "\n.globl " #symbol "\n" #symbol ":\n.incbin \"" path "\"\n" \
             ".hidden " #symbol "_end\n.globl " #symbol "_end\n" #symbol "_end:\n.byte 0\n"  \
-            ".popsection\n");                                                             \
-    extern const char symbol[] __attribute__((visibility("hidden")));                     \
+            ".popsection\n");                                                               \
+    extern const char symbol[] __attribute__((visibility("hidden")));                       \
     extern const char symbol##_end[] __attribute__((visibility("hidden")))
 
 CARRY(cf_proto_acp, "proto/harness-acp-v1-extension.schema.json");
@@ -45,14 +45,15 @@ open_builtin(const struct builtin *builtin, struct cf_schema *schema, struct cf_
         .nodes = 200000,
         .work = 64000000,
     };
-    if (cf_admit_document(schema, builtin->bytes, (size_t)(builtin->end - builtin->bytes), NULL, err) < 0)
+    if (cf_admit_document(schema, builtin->bytes, (size_t)(builtin->end - builtin->bytes),
+                          NULL, err) < 0)
         return cf_error_wrap(err, "built-in schema %s", builtin->name);
     if (builtin->entry[0] == '\0')
         return 0;
     schema->entry = cf_find_node(schema, builtin->entry);
     if (schema->entry == 0)
-        return cf_error_set(err, CF_ERROR_INTERNAL, 0, "built-in schema %s has no %s", builtin->name,
-                            builtin->entry);
+        return cf_error_set(err, CF_ERROR_INTERNAL, 0, "built-in schema %s has no %s",
+                            builtin->name, builtin->entry);
     return 0;
 }
 
@@ -72,5 +73,6 @@ cf_schema_builtin(const char *name, struct cf_schema **ret_schema, struct cf_err
         *ret_schema = schema;
         return 0;
     }
-    return cf_error_set(err, CF_ERROR_INTERNAL, 0, "no built-in schema is called \"%s\"", name);
+    return cf_error_set(err, CF_ERROR_INTERNAL, 0, "no built-in schema is called \"%s\"",
+                        name);
 }

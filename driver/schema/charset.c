@@ -12,7 +12,8 @@ static const struct cf_range space_ranges[] = {
 };
 static const struct cf_range digit_ranges[] = {{'0', '9'}};
 static const struct cf_range word_ranges[] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
-static const struct cf_range line_end_ranges[] = {{0x0a, 0x0a}, {0x0d, 0x0d}, {0x2028, 0x2029}};
+static const struct cf_range line_end_ranges[] = {
+    {0x0a, 0x0a}, {0x0d, 0x0d}, {0x2028, 0x2029}};
 
 #define RANGES(array) array, sizeof(array) / sizeof((array)[0])
 
@@ -132,7 +133,8 @@ cf_ranges_have(const struct cf_range *ranges, size_t count, uint32_t code)
 }
 
 bool
-cf_ranges_meet(const struct cf_range *a, size_t a_count, const struct cf_range *b, size_t b_count)
+cf_ranges_meet(const struct cf_range *a, size_t a_count, const struct cf_range *b,
+               size_t b_count)
 {
     size_t i = 0, j = 0;
 

@@ -28,7 +28,8 @@ void cf_charset_normalize(struct cf_charset *set);
 void cf_charset_complement(struct cf_charset *set);
 
 bool cf_ranges_have(const struct cf_range *ranges, size_t count, uint32_t code);
-bool cf_ranges_meet(const struct cf_range *a, size_t a_count, const struct cf_range *b, size_t b_count);
+bool cf_ranges_meet(const struct cf_range *a, size_t a_count, const struct cf_range *b,
+                    size_t b_count);
 
 /* White space as ECMAScript's \s has it. */
 bool cf_charset_is_space(uint32_t code);

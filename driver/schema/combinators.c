@@ -13,7 +13,8 @@ rules_of(const struct cf_evaluation *e, cf_node_id node)
 }
 
 static bool
-check_all(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value)
+check_all(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+          const json_t *value)
 {
     const struct cf_node_list *list = &rules_of(e, node)->all;
     bool ok = true;
@@ -41,8 +42,8 @@ levels_of(const char *pointer)
 /* The first finding of one branch, from an evaluation of its own with little work and no
  * explanations inside explanations. */
 static void
-try_branch(struct cf_evaluation *e, cf_node_id branch, const struct cf_spot *spot, const json_t *value,
-           struct cf_schema_report *report)
+try_branch(struct cf_evaluation *e, cf_node_id branch, const struct cf_spot *spot,
+           const json_t *value, struct cf_schema_report *report)
 {
     struct cf_evaluation trial = {.schema = e->schema, .report = report, .most = 1};
 
@@ -80,13 +81,14 @@ explain(struct cf_evaluation *e, const struct cf_node_list *list, const struct c
         cf_schema_report_release(&report);
     }
     if (best.count > 0 && best.findings[0].pointer != NULL)
-        snprintf(text, size, "; nearest is %u: %s at \"%.80s\": %.80s", best_at, best.findings[0].code,
-                 best.findings[0].pointer, best.findings[0].text);
+        snprintf(text, size, "; nearest is %u: %s at \"%.80s\": %.80s", best_at,
+                 best.findings[0].code, best.findings[0].pointer, best.findings[0].text);
     cf_schema_report_release(&best);
 }
 
 static bool
-check_any(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value)
+check_any(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+          const json_t *value)
 {
     const struct cf_node_list *list = &rules_of(e, node)->any;
     char nearest[220] = "";
@@ -99,11 +101,13 @@ check_any(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, 
     if (cf_is_settled(e))
         return false;
     explain(e, list, spot, value, nearest, sizeof nearest);
-    return cf_fail(e, node, "anyOf", spot, "any_of", "none of %u alternatives fits%s", list->count, nearest);
+    return cf_fail(e, node, "anyOf", spot, "any_of", "none of %u alternatives fits%s",
+                   list->count, nearest);
 }
 
 static bool
-check_one(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value)
+check_one(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+          const json_t *value)
 {
     const struct cf_node_list *list = &rules_of(e, node)->one;
     uint32_t first = 0;
@@ -118,15 +122,17 @@ check_one(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, 
             continue;
         }
         if (++passed == 2)
-            return cf_fail(e, node, "oneOf", spot, "one_of", "alternatives %u and %u both fit", first, i);
+            return cf_fail(e, node, "oneOf", spot, "one_of", "alternatives %u and %u both fit",
+                           first, i);
         first = i;
     }
-    return passed == 1 ||
-           cf_fail(e, node, "oneOf", spot, "one_of", "none of %u alternatives fits", list->count);
+    return passed == 1 || cf_fail(e, node, "oneOf", spot, "one_of",
+                                  "none of %u alternatives fits", list->count);
 }
 
 static bool
-check_not(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value)
+check_not(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+          const json_t *value)
 {
     cf_node_id not_this = rules_of(e, node)->not_this;
 
@@ -138,13 +144,15 @@ check_not(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, 
 }
 
 static bool
-check_condition(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value)
+check_condition(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+                const json_t *value)
 {
     const struct cf_combinator_rules *r = rules_of(e, node);
 
     if (r->condition == 0)
         return true;
-    cf_node_id next = cf_evaluate_quietly(e, r->condition, spot, value) ? r->then : r->otherwise;
+    cf_node_id next =
+        cf_evaluate_quietly(e, r->condition, spot, value) ? r->then : r->otherwise;
     if (e->is_exhausted)
         return false;
     return next == 0 || cf_evaluate(e, next, spot, value);
@@ -154,7 +162,9 @@ bool
 cf_check_combinators(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
                      const json_t *value)
 {
-    static cf_check_fn *const checks[] = {check_all, check_any, check_one, check_not, check_condition};
+    static cf_check_fn *const checks[] = {check_all, check_any, check_one, check_not,
+                                          check_condition};
 
-    return rules_of(e, node) == NULL || cf_check_series(e, checks, CF_COUNT(checks), node, spot, value);
+    return rules_of(e, node) == NULL ||
+           cf_check_series(e, checks, CF_COUNT(checks), node, spot, value);
 }

@@ -19,8 +19,13 @@
 typedef uint32_t cf_node_id;
 
 enum cf_json_type {
-    CF_TYPE_NULL = 1, CF_TYPE_BOOLEAN = 2, CF_TYPE_OBJECT = 4, CF_TYPE_ARRAY = 8,
-    CF_TYPE_NUMBER = 16, CF_TYPE_INTEGER = 32, CF_TYPE_STRING = 64
+    CF_TYPE_NULL = 1,
+    CF_TYPE_BOOLEAN = 2,
+    CF_TYPE_OBJECT = 4,
+    CF_TYPE_ARRAY = 8,
+    CF_TYPE_NUMBER = 16,
+    CF_TYPE_INTEGER = 32,
+    CF_TYPE_STRING = 64
 };
 
 struct cf_bound {
@@ -164,16 +169,17 @@ struct cf_admission {
 
 /* report.c. `token` (may be NULL) is one more pointer token behind `keyword` (may be NULL). Both
  * count past a full list without keeping. */
-void cf_admission_fault(struct cf_admission *a, cf_node_id at, const char *keyword, const char *token,
-                        const char *code, const char *fmt, ...)
+void cf_admission_fault(struct cf_admission *a, cf_node_id at, const char *keyword,
+                        const char *token, const char *code, const char *fmt, ...)
     __attribute__((format(printf, 6, 7)));
 void cf_admission_warn(struct cf_admission *a, cf_node_id at, const char *keyword);
 bool cf_report_is_full(const struct cf_schema_report *report);
 int cf_node_pointer(const struct cf_schema *schema, cf_node_id node, struct cf_buf *to);
 struct cf_schema_finding *cf_report_next(struct cf_schema_report *report);
-void cf_finding_set(struct cf_schema_finding *finding, const char *code, struct cf_buf *pointer,
-                    struct cf_buf *schema_pointer, const char *text);
-int cf_report_tell(const struct cf_schema_report *report, enum cf_error_kind kind, struct cf_error *err);
+void cf_finding_set(struct cf_schema_finding *finding, const char *code,
+                    struct cf_buf *pointer, struct cf_buf *schema_pointer, const char *text);
+int cf_report_tell(const struct cf_schema_report *report, enum cf_error_kind kind,
+                   struct cf_error *err);
 
 /* walk.c: makes a node for `value` and walks it. Returns its id, 0 when it is no schema. */
 struct cf_node_place {
@@ -183,16 +189,20 @@ struct cf_node_place {
     bool has_index;
     const json_t *holder;
 };
-cf_node_id cf_walk_schema(struct cf_admission *a, const struct cf_node_place *place, const json_t *value);
+cf_node_id cf_walk_schema(struct cf_admission *a, const struct cf_node_place *place,
+                          const json_t *value);
 void cf_walk_ref(struct cf_admission *a, cf_node_id from, const json_t *text);
-uint32_t cf_walk_edge(struct cf_admission *a, cf_node_id from, cf_node_id to, const char *keyword);
+uint32_t cf_walk_edge(struct cf_admission *a, cf_node_id from, cf_node_id to,
+                      const char *keyword);
 
 /* Order of named nodes, for search and sort. */
 int cf_named_order(const char *a, size_t a_len, const char *b, size_t b_len);
+int cf_named_compare(const void *left,
+                     const void *right); /* two struct cf_named_node, for qsort */
 
 /* keywords.c: what one member of a schema object means. */
-void cf_walk_keyword(struct cf_admission *a, cf_node_id node, const json_t *object, const char *keyword,
-                     json_t *value);
+void cf_walk_keyword(struct cf_admission *a, cf_node_id node, const json_t *object,
+                     const char *keyword, json_t *value);
 
 /* refs.c, graph.c: the phases behind the walk. */
 void cf_resolve_refs(struct cf_admission *a);

@@ -40,8 +40,8 @@ spot_pointer(const struct cf_spot *spot, struct cf_buf *to)
 }
 
 static void
-add_finding(struct cf_evaluation *e, cf_node_id node, const char *keyword, const struct cf_spot *spot,
-            const char *code, const char *text)
+add_finding(struct cf_evaluation *e, cf_node_id node, const char *keyword,
+            const struct cf_spot *spot, const char *code, const char *text)
 {
     struct cf_buf pointer = {0}, schema_pointer = {0};
     struct cf_schema_finding *finding = cf_report_next(e->report);
@@ -56,8 +56,8 @@ add_finding(struct cf_evaluation *e, cf_node_id node, const char *keyword, const
 }
 
 bool
-cf_fail(struct cf_evaluation *e, cf_node_id node, const char *keyword, const struct cf_spot *spot,
-        const char *code, const char *fmt, ...)
+cf_fail(struct cf_evaluation *e, cf_node_id node, const char *keyword,
+        const struct cf_spot *spot, const char *code, const char *fmt, ...)
 {
     char text[256];
     va_list args;
@@ -117,8 +117,8 @@ cf_text_passes(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *s
 }
 
 bool
-cf_check_series(struct cf_evaluation *e, cf_check_fn *const *checks, size_t count, cf_node_id node,
-                const struct cf_spot *spot, const json_t *value)
+cf_check_series(struct cf_evaluation *e, cf_check_fn *const *checks, size_t count,
+                cf_node_id node, const struct cf_spot *spot, const json_t *value)
 {
     bool ok = true;
 
@@ -133,7 +133,8 @@ cf_check_series(struct cf_evaluation *e, cf_check_fn *const *checks, size_t coun
 }
 
 static bool
-check_ref(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value)
+check_ref(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+          const json_t *value)
 {
     cf_node_id ref = e->schema->nodes[node].ref;
     return ref == 0 || cf_evaluate(e, ref, spot, value);
@@ -157,17 +158,20 @@ type_of(const json_t *value)
 static void
 name_types(unsigned types, char *out, size_t size)
 {
-    static const char *const names[] = {"null", "boolean", "object", "array", "number", "integer", "string"};
+    static const char *const names[] = {"null",   "boolean", "object", "array",
+                                        "number", "integer", "string"};
     size_t len = 0;
 
     out[0] = '\0';
     for (size_t i = 0; i < CF_COUNT(names); i++)
         if ((types & (1u << i)) != 0 && len < size)
-            len += (size_t)snprintf(out + len, size - len, "%s%s", len > 0 ? " or " : "", names[i]);
+            len += (size_t)snprintf(out + len, size - len, "%s%s", len > 0 ? " or " : "",
+                                    names[i]);
 }
 
 static bool
-check_type(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value)
+check_type(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+           const json_t *value)
 {
     unsigned wanted = e->schema->nodes[node].types, found = type_of(value);
     char expected[96], given[96];
@@ -182,7 +186,8 @@ check_type(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
 }
 
 static bool
-check_const(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value)
+check_const(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+            const json_t *value)
 {
     const json_t *constant = e->schema->nodes[node].constant;
 
@@ -210,7 +215,8 @@ name_choices(const json_t *choices, char *out, size_t size)
 }
 
 static bool
-check_enum(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value)
+check_enum(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+           const json_t *value)
 {
     const json_t *choices = e->schema->nodes[node].choices;
     size_t count = json_array_size(choices);
@@ -228,40 +234,36 @@ check_enum(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
 }
 
 static bool
-check_value(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value)
+check_value(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+            const json_t *value)
 {
     const struct cf_node *rules = &e->schema->nodes[node];
 
     switch (json_typeof(value)) {
-    case JSON_OBJECT:
-        return rules->object == NULL || cf_check_object(e, node, spot, value);
-    case JSON_ARRAY:
-        return rules->array == NULL || cf_check_array(e, node, spot, value);
-    case JSON_STRING:
-        return rules->string == NULL || cf_check_string(e, node, spot, value);
+    case JSON_OBJECT: return rules->object == NULL || cf_check_object(e, node, spot, value);
+    case JSON_ARRAY: return rules->array == NULL || cf_check_array(e, node, spot, value);
+    case JSON_STRING: return rules->string == NULL || cf_check_string(e, node, spot, value);
     case JSON_INTEGER:
-    case JSON_REAL:
-        return rules->number == NULL || cf_check_number(e, node, spot, value);
-    default:
-        return true;
+    case JSON_REAL: return rules->number == NULL || cf_check_number(e, node, spot, value);
+    default: return true;
     }
 }
 
 bool
-cf_evaluate(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value)
+cf_evaluate(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+            const json_t *value)
 {
-    static cf_check_fn *const checks[] = {check_ref,       check_type,  check_const,         check_enum,
-                                          cf_check_budget, check_value, cf_check_combinators};
+    static cf_check_fn *const checks[] = {check_ref,           check_type,      check_const,
+                                          check_enum,          cf_check_budget, check_value,
+                                          cf_check_combinators};
 
     if (!cf_spend(e, node, spot, 1))
         return false;
     switch (e->schema->nodes[node].kind) {
-    case CF_NODE_TRUE:
-        return true;
+    case CF_NODE_TRUE: return true;
     case CF_NODE_FALSE:
         return cf_fail(e, node, NULL, spot, "false_schema", "nothing is allowed here");
-    default:
-        return cf_check_series(e, checks, CF_COUNT(checks), node, spot, value);
+    default: return cf_check_series(e, checks, CF_COUNT(checks), node, spot, value);
     }
 }
 

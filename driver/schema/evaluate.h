@@ -22,7 +22,8 @@ struct cf_evaluation {
 };
 
 /* Applies schema `node` to `value`. True when it passes. Findings go to the report unless quiet. */
-bool cf_evaluate(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value);
+bool cf_evaluate(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+                 const json_t *value);
 
 /* The same without findings. */
 bool cf_evaluate_quietly(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
@@ -33,15 +34,17 @@ bool cf_is_settled(const struct cf_evaluation *e);
 
 /* Notes a finding at `spot`, its place in the schema `node`/`keyword`; returns false, so that
  * `return cf_fail(...)` reads as one thought. */
-bool cf_fail(struct cf_evaluation *e, cf_node_id node, const char *keyword, const struct cf_spot *spot,
-             const char *code, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+bool cf_fail(struct cf_evaluation *e, cf_node_id node, const char *keyword,
+             const struct cf_spot *spot, const char *code, const char *fmt, ...)
+    __attribute__((format(printf, 6, 7)));
 
 /* Takes work units; false when there were not enough (told once). */
-bool cf_spend(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, uint64_t units);
+bool cf_spend(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+              uint64_t units);
 
 /* Equality that pays for itself; false also when the work ran out. */
-bool cf_same(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *a,
-             const json_t *b);
+bool cf_same(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+             const json_t *a, const json_t *b);
 
 /* Does the text pass? False also when the work ran out. */
 bool cf_text_passes(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
@@ -50,8 +53,8 @@ bool cf_text_passes(struct cf_evaluation *e, cf_node_id node, const struct cf_sp
 /* The rules of one kind: each applies to values of its own type only, the caller sees to that. */
 typedef bool cf_check_fn(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
                          const json_t *value);
-bool cf_check_series(struct cf_evaluation *e, cf_check_fn *const *checks, size_t count, cf_node_id node,
-                     const struct cf_spot *spot, const json_t *value);
+bool cf_check_series(struct cf_evaluation *e, cf_check_fn *const *checks, size_t count,
+                     cf_node_id node, const struct cf_spot *spot, const json_t *value);
 cf_check_fn cf_check_number, cf_check_string, cf_check_array, cf_check_object; /* by type */
 cf_check_fn cf_check_combinators;
 cf_check_fn cf_check_budget;

@@ -89,16 +89,18 @@ check_sizes(struct cf_admission *a)
                            "a chain of %u references; the limit is %u", s->size.ref_depth,
                            CF_SCHEMA_MAX_REF_DEPTH);
     if (expansion > CF_SCHEMA_MAX_EXPANSION)
-        cf_admission_fault(a, 0, NULL, NULL, "schema_ref_expansion",
-                           "written out without references a schema here has %u parts; the limit is %u",
-                           expansion, CF_SCHEMA_MAX_EXPANSION);
+        cf_admission_fault(
+            a, 0, NULL, NULL, "schema_ref_expansion",
+            "written out without references a schema here has %u parts; the limit is %u",
+            expansion, CF_SCHEMA_MAX_EXPANSION);
 }
 
 void
 cf_check_graph(struct cf_admission *a)
 {
     uint32_t count = a->schema->node_count;
-    struct walk w = {.a = a, .stack = calloc(count, sizeof *w.stack), .marks = calloc(count, 1)};
+    struct walk w = {
+        .a = a, .stack = calloc(count, sizeof *w.stack), .marks = calloc(count, 1)};
 
     if (w.stack == NULL || w.marks == NULL) {
         a->out_of_memory = true;

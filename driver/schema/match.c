@@ -31,8 +31,8 @@ step(const struct cf_pattern *pattern, const struct cf_pattern_item *item, const
 }
 
 static int
-match_here(const struct cf_pattern *pattern, const struct cf_pattern_branch *branch, const char *text,
-           size_t len, size_t at, uint64_t *work)
+match_here(const struct cf_pattern *pattern, const struct cf_pattern_branch *branch,
+           const char *text, size_t len, size_t at, uint64_t *work)
 {
     const struct cf_pattern_item *item = pattern->items + branch->first;
 
@@ -71,7 +71,8 @@ search_branch(const struct cf_pattern *pattern, const struct cf_pattern_branch *
 }
 
 int
-cf_pattern_search(const struct cf_pattern *pattern, const char *text, size_t len, uint64_t *work)
+cf_pattern_search(const struct cf_pattern *pattern, const char *text, size_t len,
+                  uint64_t *work)
 {
     for (unsigned i = 0; i < pattern->branch_count; i++) {
         int found = search_branch(pattern, &pattern->branches[i], text, len, work);

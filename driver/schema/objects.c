@@ -13,7 +13,8 @@ rules_of(const struct cf_evaluation *e, cf_node_id node)
 }
 
 static bool
-check_count(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value)
+check_count(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+            const json_t *value)
 {
     const struct cf_object_rules *r = rules_of(e, node);
     int64_t count = (int64_t)json_object_size(value);
@@ -48,7 +49,8 @@ require_all(struct cf_evaluation *e, cf_node_id node, const char *keyword, const
             return false;
         if (has_member(value, name))
             continue;
-        ok = cf_fail(e, node, keyword, spot, code, "member \"%s\" is missing", json_string_value(name));
+        ok = cf_fail(e, node, keyword, spot, code, "member \"%s\" is missing",
+                     json_string_value(name));
         if (cf_is_settled(e))
             break;
     }
@@ -56,7 +58,8 @@ require_all(struct cf_evaluation *e, cf_node_id node, const char *keyword, const
 }
 
 static bool
-check_required(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value)
+check_required(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+               const json_t *value)
 {
     const json_t *names = rules_of(e, node)->required;
     return names == NULL || require_all(e, node, "required", "required", spot, names, value);
@@ -66,18 +69,20 @@ static bool
 check_dependent_required(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
                          const json_t *value)
 {
-    json_t *table = (json_t *)rules_of(e, node)->dependent_required; /* iterated, not changed */
+    json_t *table =
+        (json_t *)rules_of(e, node)->dependent_required; /* iterated, not changed */
     const char *name;
     json_t *names;
     bool ok = true;
 
     if (table == NULL)
         return true;
-    json_object_foreach(table, name, names) {
+    json_object_foreach (table, name, names) {
         if (!cf_spend(e, node, spot, 1))
             return false;
         if (json_object_get(value, name) == NULL ||
-            require_all(e, node, "dependentRequired", "dependent_required", spot, names, value))
+            require_all(e, node, "dependentRequired", "dependent_required", spot, names,
+                        value))
             continue;
         ok = false;
         if (cf_is_settled(e))
@@ -114,7 +119,8 @@ check_patterns(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *m
 
     for (uint32_t i = 0; i < r->pattern_count && !e->is_exhausted; i++) {
         const struct cf_pattern_node *pattern = &r->patterns[i];
-        if (!cf_text_passes(e, node, member, &pattern->test, member->name, strlen(member->name)))
+        if (!cf_text_passes(e, node, member, &pattern->test, member->name,
+                            strlen(member->name)))
             continue;
         *ret_matched = true;
         if (!cf_evaluate(e, pattern->node, member, value)) {
@@ -138,11 +144,13 @@ check_additional(struct cf_evaluation *e, cf_node_id node, const struct cf_spot 
     if (e->schema->nodes[additional].kind != CF_NODE_FALSE)
         return cf_evaluate(e, additional, member, value);
     return cf_spend(e, additional, member, 1) &&
-           cf_fail(e, additional, NULL, member, "additional_properties", "this member is not allowed");
+           cf_fail(e, additional, NULL, member, "additional_properties",
+                   "this member is not allowed");
 }
 
 static bool
-check_member(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *member, const json_t *value)
+check_member(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *member,
+             const json_t *value)
 {
     const struct cf_object_rules *r = rules_of(e, node);
     const struct cf_named_node *property =
@@ -165,7 +173,8 @@ check_member(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *mem
 }
 
 static bool
-check_members(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value)
+check_members(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+              const json_t *value)
 {
     const struct cf_object_rules *r = rules_of(e, node);
     const char *name;
@@ -174,7 +183,7 @@ check_members(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *sp
 
     if (r->properties.count == 0 && r->pattern_count == 0 && r->additional == 0)
         return true;
-    json_object_foreach((json_t *)value, name, member) { /* the macro takes no const */
+    json_object_foreach ((json_t *)value, name, member) { /* the macro takes no const */
         struct cf_spot at = {.up = spot, .name = name};
         if (check_member(e, node, &at, member))
             continue;
@@ -186,7 +195,8 @@ check_members(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *sp
 }
 
 static bool
-check_names(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value)
+check_names(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+            const json_t *value)
 {
     cf_node_id names = rules_of(e, node)->names;
     const char *name;
@@ -194,7 +204,7 @@ check_names(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot
 
     if (names == 0)
         return true;
-    json_object_foreach((json_t *)value, name, member) { /* the macro takes no const */
+    json_object_foreach ((json_t *)value, name, member) { /* the macro takes no const */
         if (!cf_spend(e, node, spot, 1))
             return false;
         json_t *text = json_string_nocheck(name);
@@ -228,9 +238,11 @@ check_dependent_schemas(struct cf_evaluation *e, cf_node_id node, const struct c
 }
 
 bool
-cf_check_object(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value)
+cf_check_object(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+                const json_t *value)
 {
-    static cf_check_fn *const checks[] = {check_count,   check_required, check_dependent_required,
-                                          check_members, check_names,    check_dependent_schemas};
+    static cf_check_fn *const checks[] = {
+        check_count,   check_required, check_dependent_required,
+        check_members, check_names,    check_dependent_schemas};
     return cf_check_series(e, checks, CF_COUNT(checks), node, spot, value);
 }

@@ -147,7 +147,8 @@ static bool
 read_escape(struct reader *r, bool in_class, char *ret_set, uint32_t *ret_code)
 {
     uint32_t code = peek(r);
-    static const char plain[] = "^$\\.*+?()[]{}|/", letters[] = "tnvfr", values[] = "\t\n\v\f\r";
+    static const char plain[] = "^$\\.*+?()[]{}|/", letters[] = "tnvfr",
+                      values[] = "\t\n\v\f\r";
     const char *known;
 
     *ret_set = '\0';
@@ -248,18 +249,17 @@ read_atom(struct reader *r, struct cf_charset *set)
     char name = '\0';
 
     switch (code) {
-    case '(': case ')':
-        return refuse(r, "schema_pattern_group", "a group or a look-around");
-    case '*': case '+':
-        return refuse(r, "schema_pattern_unbounded", "unbounded repetition");
-    case '^': case '$':
-        return refuse(r, "schema_pattern_unsupported", "^ or $ inside a branch");
-    case '?': case '{':
-        return invalid(r, "a repetition with nothing before it");
-    case '}': case ']':
-        return invalid(r, "a closing bracket without its opening one");
-    default:
-        break;
+    case '(':
+    case ')': return refuse(r, "schema_pattern_group", "a group or a look-around");
+    case '*':
+    case '+': return refuse(r, "schema_pattern_unbounded", "unbounded repetition");
+    case '^':
+    case '$': return refuse(r, "schema_pattern_unsupported", "^ or $ inside a branch");
+    case '?':
+    case '{': return invalid(r, "a repetition with nothing before it");
+    case '}':
+    case ']': return invalid(r, "a closing bracket without its opening one");
+    default: break;
     }
     r->at++;
     if (code == '[')
@@ -355,7 +355,8 @@ read_item(struct reader *r)
 }
 
 static bool
-items_meet(const struct reader *r, const struct cf_pattern_item *a, const struct cf_pattern_item *b)
+items_meet(const struct reader *r, const struct cf_pattern_item *a,
+           const struct cf_pattern_item *b)
 {
     const struct cf_range *ranges = r->ranges.ranges;
 
@@ -417,7 +418,8 @@ read_pattern(struct reader *r)
     if (r->pattern->item_count > CF_PATTERN_MAX_ITEMS)
         return refuse(r, "schema_pattern_too_large", "more than 128 items");
     if (r->pattern->width > CF_PATTERN_MAX_WIDTH)
-        return refuse(r, "schema_pattern_too_large", "repetitions that add up to more than 4096");
+        return refuse(r, "schema_pattern_too_large",
+                      "repetitions that add up to more than 4096");
     r->pattern->branch_count = r->branches;
     return true;
 }

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CF_PATTERN_MAX_CODES 512  /* code points in a pattern */
+#define CF_PATTERN_MAX_CODES 512 /* code points in a pattern */
 #define CF_PATTERN_MAX_ITEMS 128
 #define CF_PATTERN_MAX_BRANCHES 8
 #define CF_PATTERN_MAX_REPEAT 1000
@@ -55,6 +55,7 @@ void cf_pattern_free(struct cf_pattern *pattern);
 
 /* Searches valid UTF-8. Returns 1 or 0; -1 when *work ran out. Each code point looked at takes 1
  * from *work. */
-int cf_pattern_search(const struct cf_pattern *pattern, const char *text, size_t len, uint64_t *work);
+int cf_pattern_search(const struct cf_pattern *pattern, const char *text, size_t len,
+                      uint64_t *work);
 
 #endif

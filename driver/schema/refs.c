@@ -130,7 +130,8 @@ node_at(const struct cf_schema *schema, const struct landing *landing)
                 return id;
         } else if (!node->has_index) {
             const char *name = node->name != NULL ? node->name : node->keyword;
-            if (strlen(name) == landing->name_len && memcmp(name, landing->name, landing->name_len) == 0)
+            if (strlen(name) == landing->name_len &&
+                memcmp(name, landing->name, landing->name_len) == 0)
                 return id;
         }
     }
@@ -154,7 +155,8 @@ resolve_fragment(struct cf_admission *a, const struct cf_ref *ref, char *fragmen
     if (decoded >= 0)
         is_pointer = fragment[0] == '/';
     if (!is_pointer) {
-        fault(a, ref, "schema_ref_not_pointer", "write #/$defs/NAME; anchors are not supported");
+        fault(a, ref, "schema_ref_not_pointer",
+              "write #/$defs/NAME; anchors are not supported");
         return;
     }
     if (decoded < 0 || !follow(a->schema->document, fragment, (size_t)decoded, &landing)) {
@@ -181,7 +183,8 @@ resolve(struct cf_admission *a, const struct cf_ref *ref)
         return;
     }
     if (len == 1) {
-        fault(a, ref, "schema_ref_cycle", "# is the document itself, which contains this reference");
+        fault(a, ref, "schema_ref_cycle",
+              "# is the document itself, which contains this reference");
         return;
     }
     char *fragment = malloc(len);

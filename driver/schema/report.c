@@ -42,7 +42,8 @@ cf_finding_set(struct cf_schema_finding *finding, const char *code, struct cf_bu
 {
     finding->code = code;
     finding->pointer = cf_buf_take(pointer, NULL);
-    finding->schema_pointer = schema_pointer == NULL ? NULL : cf_buf_take(schema_pointer, NULL);
+    finding->schema_pointer =
+        schema_pointer == NULL ? NULL : cf_buf_take(schema_pointer, NULL);
     snprintf(finding->text, sizeof finding->text, "%s", text);
     cf_utf8_make_line(finding->text);
 }
@@ -61,7 +62,8 @@ cf_node_pointer(const struct cf_schema *schema, cf_node_id node, struct cf_buf *
     cf_node_id chain[CF_SCHEMA_MAX_DEPTH + 1];
     unsigned depth = 0;
 
-    for (cf_node_id id = node; id != 0 && depth <= CF_SCHEMA_MAX_DEPTH; id = schema->nodes[id].parent)
+    for (cf_node_id id = node; id != 0 && depth <= CF_SCHEMA_MAX_DEPTH;
+         id = schema->nodes[id].parent)
         chain[depth++] = id;
     while (depth-- > 0) {
         const struct cf_node *at = &schema->nodes[chain[depth]];
@@ -86,8 +88,8 @@ point(const struct cf_admission *a, cf_node_id at, const char *keyword, const ch
 }
 
 void
-cf_admission_fault(struct cf_admission *a, cf_node_id at, const char *keyword, const char *token,
-                   const char *code, const char *fmt, ...)
+cf_admission_fault(struct cf_admission *a, cf_node_id at, const char *keyword,
+                   const char *token, const char *code, const char *fmt, ...)
 {
     struct cf_schema_finding *finding = cf_report_next(a->report);
     struct cf_buf pointer = {0};
@@ -116,13 +118,14 @@ cf_admission_warn(struct cf_admission *a, cf_node_id at, const char *keyword)
     }
     snprintf(text, sizeof text, "keyword \"%s\" is unknown here and has no effect", keyword);
     point(a, at, keyword, NULL, &pointer);
-    cf_finding_set(&report->warnings[report->warning_count++], "schema_keyword_unknown", &pointer,
-                   NULL, text);
+    cf_finding_set(&report->warnings[report->warning_count++], "schema_keyword_unknown",
+                   &pointer, NULL, text);
 }
 
 /* The first finding as one line. */
 int
-cf_report_tell(const struct cf_schema_report *report, enum cf_error_kind kind, struct cf_error *err)
+cf_report_tell(const struct cf_schema_report *report, enum cf_error_kind kind,
+               struct cf_error *err)
 {
     const struct cf_schema_finding *first = &report->findings[0];
 

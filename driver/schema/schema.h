@@ -26,8 +26,8 @@
 #define CF_SCHEMA_MAX_BYTES 32768u
 #define CF_SCHEMA_MAX_DEPTH 32u
 #define CF_SCHEMA_MAX_NODES 4000u
-#define CF_SCHEMA_MAX_BRANCHES 256u        /* allOf, anyOf, oneOf, not, if ... in a document */
-#define CF_SCHEMA_MAX_BRANCHES_IN_ONE 64u  /* elements of one allOf, anyOf or oneOf */
+#define CF_SCHEMA_MAX_BRANCHES 256u       /* allOf, anyOf, oneOf, not, if ... in a document */
+#define CF_SCHEMA_MAX_BRANCHES_IN_ONE 64u /* elements of one allOf, anyOf or oneOf */
 #define CF_SCHEMA_MAX_COMBINATOR_DEPTH 8u
 #define CF_SCHEMA_MAX_REFS 128u
 #define CF_SCHEMA_MAX_REF_DEPTH 16u
@@ -44,17 +44,19 @@
 struct cf_schema;
 
 struct cf_schema_finding {
-    const char *code;     /* "schema_ref_cycle", "required", ...; static storage */
-    char *pointer;        /* JSON Pointer into the schema (admission) or the instance (validation) */
-    char *schema_pointer; /* validation: where the failing keyword is written; admission: NULL */
-    char text[256];       /* one line for eyes: what is wrong and what would be accepted */
+    const char *code; /* "schema_ref_cycle", "required", ...; static storage */
+    char *pointer; /* JSON Pointer into the schema (admission) or the instance (validation) */
+    char *
+        schema_pointer; /* validation: where the failing keyword is written; admission: NULL */
+    char text[256];     /* one line for eyes: what is wrong and what would be accepted */
 };
 
 /* Zeroed is empty. Filled anew by each call that takes it; release frees its pointers. */
 struct cf_schema_report {
     struct cf_schema_finding findings[CF_SCHEMA_FINDINGS];
     unsigned count;
-    struct cf_schema_finding warnings[CF_SCHEMA_FINDINGS]; /* admission: unknown keywords, ignored */
+    struct cf_schema_finding
+        warnings[CF_SCHEMA_FINDINGS]; /* admission: unknown keywords, ignored */
     unsigned warning_count;
     unsigned warnings_more; /* warnings met after the list was full */
     uint64_t work;          /* validation: work units spent */
@@ -86,7 +88,8 @@ CF_CHECKED int cf_schema_admit_value(const json_t *document, struct cf_schema **
  * Instances may be larger here than for an author's schema, as the contract's own bounds ask
  * (8 MiB, depth 64, 200,000 values, 64 million work units).
  */
-CF_CHECKED int cf_schema_builtin(const char *name, struct cf_schema **ret_schema, struct cf_error *err);
+CF_CHECKED int cf_schema_builtin(const char *name, struct cf_schema **ret_schema,
+                                 struct cf_error *err);
 
 void cf_schema_free(struct cf_schema *schema);
 
@@ -100,8 +103,9 @@ CF_CHECKED int cf_schema_validate(const struct cf_schema *schema, const json_t *
 
 /* The same for an instance as text: bytes count as received, and text that is not JSON or names a
  * member twice is the finding "instance_invalid_json" or "instance_duplicate_name". */
-CF_CHECKED int cf_schema_validate_text(const struct cf_schema *schema, const char *bytes, size_t len,
-                                       struct cf_schema_report *report, struct cf_error *err);
+CF_CHECKED int cf_schema_validate_text(const struct cf_schema *schema, const char *bytes,
+                                       size_t len, struct cf_schema_report *report,
+                                       struct cf_error *err);
 
 /* Structural size of an admitted schema, for tests and for the curious. */
 struct cf_schema_size {

@@ -90,8 +90,8 @@ is_solid(const char *text, size_t len)
 static bool
 is_connection_tool(const char *text, size_t len)
 {
-    return len > 38 && memcmp(text, "conn_", 5) == 0 && cf_is_hex(text + 5, 32) && text[37] == ':' &&
-           is_solid(text + 38, len - 38);
+    return len > 38 && memcmp(text, "conn_", 5) == 0 && cf_is_hex(text + 5, 32) &&
+           text[37] == ':' && is_solid(text + 38, len - 38);
 }
 
 static bool
@@ -103,7 +103,8 @@ is_harness_tool(const char *text, size_t len)
 static bool
 is_path_segment(const char *segment, size_t len)
 {
-    bool is_dots = (len == 1 && segment[0] == '.') || (len == 2 && memcmp(segment, "..", 2) == 0);
+    bool is_dots =
+        (len == 1 && segment[0] == '.') || (len == 2 && memcmp(segment, "..", 2) == 0);
 
     return len > 0 && !is_dots && only(segment, len, is_alnum, "._-");
 }

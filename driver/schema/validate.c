@@ -32,7 +32,8 @@ code_of(enum cf_json_fault fault)
 
 /* Depth and number of values of a tree. Stops at the first limit, so it never goes deeper. */
 static enum cf_json_fault
-inspect(const json_t *value, unsigned depth, const struct cf_instance_limits *limits, unsigned *nodes)
+inspect(const json_t *value, unsigned depth, const struct cf_instance_limits *limits,
+        unsigned *nodes)
 {
     enum cf_json_fault found = CF_JSON_FAULT_NONE;
     const char *name;
@@ -45,12 +46,12 @@ inspect(const json_t *value, unsigned depth, const struct cf_instance_limits *li
         return CF_JSON_FAULT_NONE;
     if (depth > limits->depth)
         return CF_JSON_FAULT_DEPTH;
-    json_array_foreach(value, i, member) {
+    json_array_foreach (value, i, member) {
         found = inspect(member, depth + 1, limits, nodes);
         if (found != CF_JSON_FAULT_NONE)
             return found;
     }
-    json_object_foreach((json_t *)value, name, member) { /* the macro takes no const */
+    json_object_foreach ((json_t *)value, name, member) { /* the macro takes no const */
         found = inspect(member, depth + 1, limits, nodes);
         if (found != CF_JSON_FAULT_NONE)
             return found;
@@ -89,8 +90,8 @@ tell(const struct cf_schema_report *report, struct cf_error *err)
 }
 
 static int
-evaluate(const struct cf_schema *schema, const json_t *instance, struct cf_schema_report *report,
-         unsigned most, struct cf_error *err)
+evaluate(const struct cf_schema *schema, const json_t *instance,
+         struct cf_schema_report *report, unsigned most, struct cf_error *err)
 {
     struct cf_spot root = {0};
     struct cf_evaluation e = {.schema = schema,

@@ -10,15 +10,18 @@
 /* ---- numbers -------------------------------------------------------------------------- */
 
 bool
-cf_check_number(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value)
+cf_check_number(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+                const json_t *value)
 {
     const struct cf_number_rules *r = e->schema->nodes[node].number;
     bool ok = true;
 
     if (r->minimum != NULL && cf_number_order(value, r->minimum) < 0)
-        ok = cf_fail(e, node, "minimum", spot, "minimum", "below %.17g", json_number_value(r->minimum));
+        ok = cf_fail(e, node, "minimum", spot, "minimum", "below %.17g",
+                     json_number_value(r->minimum));
     if (r->maximum != NULL && cf_number_order(value, r->maximum) > 0)
-        ok = cf_fail(e, node, "maximum", spot, "maximum", "above %.17g", json_number_value(r->maximum));
+        ok = cf_fail(e, node, "maximum", spot, "maximum", "above %.17g",
+                     json_number_value(r->maximum));
     if (r->exclusive_minimum != NULL && cf_number_order(value, r->exclusive_minimum) <= 0)
         ok = cf_fail(e, node, "exclusiveMinimum", spot, "exclusive_minimum", "not above %.17g",
                      json_number_value(r->exclusive_minimum));
@@ -53,7 +56,8 @@ count_codes(const char *text, size_t len)
 }
 
 bool
-cf_check_string(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value)
+cf_check_string(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+                const json_t *value)
 {
     const struct cf_string_rules *r = e->schema->nodes[node].string;
     const char *text = json_string_value(value);
@@ -73,30 +77,33 @@ cf_check_string(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *
         return false;
     if ((r->pattern.pattern != NULL || r->pattern.trusted != NULL) &&
         !cf_text_passes(e, node, spot, &r->pattern, text, len))
-        ok = cf_fail(e, node, "pattern", spot, "pattern", "the text does not match the pattern");
+        ok = cf_fail(e, node, "pattern", spot, "pattern",
+                     "the text does not match the pattern");
     return ok;
 }
 
 /* ---- arrays --------------------------------------------------------------------------- */
 
 static bool
-check_count(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value)
+check_count(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+            const json_t *value)
 {
     const struct cf_array_rules *r = e->schema->nodes[node].array;
     int64_t count = (int64_t)json_array_size(value);
     bool ok = true;
 
     if (r->min_items.is_given && count < r->min_items.n)
-        ok = cf_fail(e, node, "minItems", spot, "min_items", "%" PRId64 " elements; at least %" PRId64,
-                     count, r->min_items.n);
+        ok = cf_fail(e, node, "minItems", spot, "min_items",
+                     "%" PRId64 " elements; at least %" PRId64, count, r->min_items.n);
     if (r->max_items.is_given && count > r->max_items.n)
-        ok = cf_fail(e, node, "maxItems", spot, "max_items", "%" PRId64 " elements; at most %" PRId64,
-                     count, r->max_items.n);
+        ok = cf_fail(e, node, "maxItems", spot, "max_items",
+                     "%" PRId64 " elements; at most %" PRId64, count, r->max_items.n);
     return ok;
 }
 
 static bool
-check_items(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value)
+check_items(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+            const json_t *value)
 {
     const struct cf_array_rules *r = e->schema->nodes[node].array;
     size_t count = json_array_size(value);
@@ -107,7 +114,8 @@ check_items(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot
     for (size_t i = 0; i < count; i++) {
         struct cf_spot element = {.up = spot, .index = i};
         cf_node_id schema = i < r->prefix.count ? r->prefix.nodes[i] : r->items;
-        if (cf_spend(e, node, spot, 1) && cf_evaluate(e, schema, &element, json_array_get(value, i)))
+        if (cf_spend(e, node, spot, 1) &&
+            cf_evaluate(e, schema, &element, json_array_get(value, i)))
             continue;
         ok = false;
         if (cf_is_settled(e))
@@ -117,7 +125,8 @@ check_items(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot
 }
 
 static bool
-check_contains(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value)
+check_contains(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+               const json_t *value)
 {
     const struct cf_array_rules *r = e->schema->nodes[node].array;
     int64_t least = r->min_contains.is_given ? r->min_contains.n : 1, found = 0;
@@ -148,7 +157,8 @@ check_contains(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *s
 
 /* Pairwise: only the contract's schemas get here, for lists of four. */
 static bool
-check_unique(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value)
+check_unique(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+             const json_t *value)
 {
     size_t count = json_array_size(value);
 
@@ -163,9 +173,11 @@ check_unique(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spo
 }
 
 bool
-cf_check_array(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value)
+cf_check_array(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+               const json_t *value)
 {
-    static cf_check_fn *const checks[] = {check_count, check_items, check_contains, check_unique};
+    static cf_check_fn *const checks[] = {check_count, check_items, check_contains,
+                                          check_unique};
     return cf_check_series(e, checks, CF_COUNT(checks), node, spot, value);
 }
 
@@ -173,7 +185,8 @@ cf_check_array(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *s
 
 /* Depth, values and inspection work; stops at the first that is exceeded. */
 static bool
-inspect(const json_t *value, int64_t depth, const struct cf_json_budget *budget, int64_t *visited)
+inspect(const json_t *value, int64_t depth, const struct cf_json_budget *budget,
+        int64_t *visited)
 {
     const char *name;
     json_t *member;
@@ -185,17 +198,18 @@ inspect(const json_t *value, int64_t depth, const struct cf_json_budget *budget,
         return true;
     if (depth > budget->depth)
         return false;
-    json_array_foreach(value, i, member)
+    json_array_foreach (value, i, member)
         if (!inspect(member, depth + 1, budget, visited))
             return false;
-    json_object_foreach((json_t *)value, name, member) /* the macro takes no const */
+    json_object_foreach ((json_t *)value, name, member) /* the macro takes no const */
         if (!inspect(member, depth + 1, budget, visited))
             return false;
     return true;
 }
 
 bool
-cf_check_budget(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot, const json_t *value)
+cf_check_budget(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *spot,
+                const json_t *value)
 {
     const struct cf_json_budget *budget = e->schema->nodes[node].budget;
     struct cf_buf text;
@@ -209,7 +223,8 @@ cf_check_budget(struct cf_evaluation *e, cf_node_id node, const struct cf_spot *
     cf_buf_init(&text, (size_t)budget->bytes);
     ok = ok && cf_json_append(&text, value) == 0;
     cf_buf_release(&text);
-    return ok || cf_fail(e, node, "x-checkfu-json-budget", spot, "x_checkfu_json_budget",
-                         "larger than %" PRId64 " bytes, depth %" PRId64 " or %" PRId64 " values",
-                         budget->bytes, budget->depth, budget->nodes);
+    return ok ||
+           cf_fail(e, node, "x-checkfu-json-budget", spot, "x_checkfu_json_budget",
+                   "larger than %" PRId64 " bytes, depth %" PRId64 " or %" PRId64 " values",
+                   budget->bytes, budget->depth, budget->nodes);
 }

@@ -9,19 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for one more element. Grows by doubling; the parser's node limit bounds the total. */
-static bool
-grow(void **array, uint32_t count, uint32_t *cap, size_t size)
+/* `array` with room for one more element, moved if need be; NULL when memory ran out, `array` is
+ * then as it was. Grows by doubling; the parser's limit on values bounds the total. */
+static void *
+grown(void *array, uint32_t count, uint32_t *cap, size_t size)
 {
     if (count < *cap)
-        return true;
+        return array;
     uint32_t wanted = *cap == 0 ? 16 : 2 * *cap;
-    void *grown = realloc(*array, wanted * size);
-    if (grown == NULL)
-        return false;
-    *array = grown;
-    *cap = wanted;
-    return true;
+    void *moved = realloc(array, wanted * size);
+    if (moved != NULL)
+        *cap = wanted;
+    return moved;
 }
 
 uint32_t
@@ -29,10 +28,12 @@ cf_walk_edge(struct cf_admission *a, cf_node_id from, cf_node_id to, const char 
 {
     struct cf_schema *s = a->schema;
 
-    if (!grow((void **)&s->edges, s->edge_count, &s->edge_cap, sizeof *s->edges)) {
+    void *edges = grown(s->edges, s->edge_count, &s->edge_cap, sizeof *s->edges);
+    if (edges == NULL) {
         a->out_of_memory = true;
         return 0;
     }
+    s->edges = edges;
     uint32_t at = s->edge_count++;
     struct cf_node *node = &s->nodes[from];
     s->edges[at] = (struct cf_edge){.to = to, .keyword = keyword};
@@ -53,10 +54,12 @@ cf_walk_ref(struct cf_admission *a, cf_node_id from, const json_t *text)
     if (a->out_of_memory)
         return;
     s->edges[edge].is_ref = true;
-    if (!grow((void **)&s->refs, s->ref_count, &s->ref_cap, sizeof *s->refs)) {
+    void *refs = grown(s->refs, s->ref_count, &s->ref_cap, sizeof *s->refs);
+    if (refs == NULL) {
         a->out_of_memory = true;
         return;
     }
+    s->refs = refs;
     s->refs[s->ref_count++] = (struct cf_ref){.from = from, .edge = edge, .text = text};
 }
 
@@ -66,6 +69,13 @@ cf_named_order(const char *a, size_t a_len, const char *b, size_t b_len)
     if (a_len != b_len)
         return a_len < b_len ? -1 : 1; /* shorter first: cheap, and U+0000 is no end */
     return memcmp(a, b, a_len);
+}
+
+int
+cf_named_compare(const void *left, const void *right)
+{
+    const struct cf_named_node *a = left, *b = right;
+    return cf_named_order(a->name, a->len, b->name, b->len);
 }
 
 static void
@@ -87,10 +97,12 @@ add_node(struct cf_admission *a, const struct cf_node_place *place)
 {
     struct cf_schema *s = a->schema;
 
-    if (!grow((void **)&s->nodes, s->node_count, &s->node_cap, sizeof *s->nodes)) {
+    void *nodes = grown(s->nodes, s->node_count, &s->node_cap, sizeof *s->nodes);
+    if (nodes == NULL) {
         a->out_of_memory = true;
         return 0;
     }
+    s->nodes = nodes;
     s->nodes[s->node_count] = (struct cf_node){.parent = place->parent,
                                                .keyword = place->keyword,
                                                .name = place->name,
@@ -103,7 +115,8 @@ add_node(struct cf_admission *a, const struct cf_node_place *place)
 cf_node_id
 cf_walk_schema(struct cf_admission *a, const struct cf_node_place *place, const json_t *value)
 {
-    json_t *object = (json_t *)value; /* jansson's iterators take no const; nothing is changed */
+    json_t *object =
+        (json_t *)value; /* jansson's iterators take no const; nothing is changed */
     const char *keyword;
     json_t *member;
 
@@ -118,7 +131,7 @@ cf_walk_schema(struct cf_admission *a, const struct cf_node_place *place, const 
         a->schema->nodes[node].kind = json_is_true(value) ? CF_NODE_TRUE : CF_NODE_FALSE;
         return node;
     }
-    json_object_foreach(object, keyword, member) {
+    json_object_foreach (object, keyword, member) {
         if (a->out_of_memory || cf_report_is_full(a->report))
             break;
         cf_walk_keyword(a, node, value, keyword, member);
