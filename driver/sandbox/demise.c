@@ -1,0 +1,181 @@
+/*
+ * It ended under us, and nobody here asked for that. The stream's end alone does not say who did
+ * it: the container may have been removed, killed or paused by somebody else, its pid 1 ended
+ * from inside or out of memory, the engine restarted or gone. So the engine is asked, within a
+ * short bound, and the answer becomes the one error that the run fails with.
+ */
+#include "sandbox/inside.h"
+
+#include "base/str.h"
+#include "json/json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ASK_MS = 3000, SETTLE_MS = 150 };
+#define DEAD_MAN_EXIT 70
+#define OWN_FAULT_EXIT 71
+#define PROTOCOL_EXIT 72
+
+/* ---- failing ------------------------------------------------------------------------------- */
+
+void
+cf_sandbox_fail(struct cf_sandbox *sb, const struct cf_error *err)
+{
+    struct cf_error why = *err;
+
+    if (sb->is_failed || sb->is_closing || sb->steps.dir == CF_STEPS_UP)
+        return;
+    sb->is_failed = sb->link_over = true;
+    uv_timer_stop(&sb->ping_timer);
+    if (!sb->is_ready) {
+        cf_steps_cancel(&sb->steps, &why); /* the row under way settles, and the way up begins */
+        if (sb->link != NULL)
+            cf_link_end(sb->link, &why);
+        return;
+    }
+    sb->is_told = true;
+    sb->events.on_failed(sb->user, &why); /* may close us: that ends in a later turn of the loop */
+    if (sb->link != NULL)
+        cf_link_end(sb->link, &why);
+}
+
+/* ---- finding out --------------------------------------------------------------------------- */
+
+/* cf-init's own last words, when it had any. */
+static void
+add_last_words(const struct cf_sandbox *sb, struct cf_error *err)
+{
+    cf_auto_free char *words = cf_tail_text(&sb->stderr_tail, 3, 300);
+    size_t len = strlen(err->text);
+
+    if (words != NULL && words[0] != '\0')
+        cf_error_set(err, err->kind, err->code, "%.*s; cf-init said: %s", (int)(len < 400 ? len : 400), err->text, words);
+}
+
+/* The container is over: by its own hand, from inside, or from outside. */
+static void
+judge_exit(struct cf_sandbox *sb, const json_t *state, struct cf_error *err)
+{
+    int code = (int)cf_json_int(state, "ExitCode", -1);
+
+    if (cf_json_bool(state, "OOMKilled", false) && !(sb->link != NULL && cf_link_saw_bye(sb->link))) {
+        cf_error_set(err, CF_ERROR_HARNESS, code, "the sandbox ran out of memory and its pid 1 was ended (limit %llu MiB)",
+                     (unsigned long long)(sb->plan.limits.memory_bytes >> 20));
+        cf_error_fix(err, "give it more with --memory, or make the harness use less");
+    } else if (code == DEAD_MAN_EXIT) {
+        cf_error_set(err, CF_ERROR_ENGINE, code, "the stream to the sandbox was cut, and cf-init ended it (exit 70)");
+        cf_error_fix(err, "look whether the engine was restarted, or the connection to it lost");
+    } else if (code == OWN_FAULT_EXIT) {
+        cf_error_set(err, CF_ERROR_INTERNAL, code, "cf-init could not go on (exit 71)");
+    } else if (code == PROTOCOL_EXIT) {
+        cf_error_set(err, CF_ERROR_INTERNAL, code, "cf-init ended the sandbox: what it was sent broke the protocol (exit 72)");
+    } else if (sb->link != NULL && cf_link_saw_bye(sb->link)) {
+        cf_error_set(err, CF_ERROR_INTERNAL, code, "cf-init ended by itself, unasked (exit %d)", code);
+    } else {
+        cf_error_set(err, CF_ERROR_HARNESS, code, "pid 1 was ended from inside, or the container was killed from outside (exit %d%s)",
+                     code, code == 137 ? ", SIGKILL" : "");
+        cf_error_fix(err, "if nobody stopped or killed the container by hand, the harness did");
+    }
+}
+
+static void
+judge_state(struct cf_sandbox *sb, const json_t *state, struct cf_error *err)
+{
+    const char *status = cf_json_str(state, "Status");
+
+    if (status == NULL)
+        cf_error_set(err, CF_ERROR_ENGINE, 0, "the stream to the sandbox ended, and the engine does not say in which state it is");
+    else if (strcmp(status, "paused") == 0) {
+        cf_error_set(err, CF_ERROR_ENGINE, 0, "the container was paused by somebody else");
+        cf_error_fix(err, "leave it alone while the run lasts");
+    } else if (strcmp(status, "running") == 0) {
+        cf_error_set(err, CF_ERROR_ENGINE, sb->stream_error.code, "the sandbox runs, but the stream to it %s%s%s",
+                     sb->stream_over ? "was closed by the engine" : "is silent: cf-init has not answered for 30 s",
+                     sb->stream_error.kind != CF_ERROR_NONE ? ": " : "",
+                     sb->stream_error.kind != CF_ERROR_NONE ? sb->stream_error.text : "");
+        cf_error_fix(err, "look whether the engine was restarted or is overloaded; then run again");
+    } else if (strcmp(status, "removing") == 0) {
+        cf_error_set(err, CF_ERROR_ENGINE, 0, "the container is being removed by somebody else");
+        cf_error_fix(err, "leave it alone while the run lasts");
+    } else {
+        judge_exit(sb, state, err);
+    }
+}
+
+static void
+on_state(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+{
+    struct cf_sandbox *sb = user;
+    struct cf_error why = {0};
+
+    sb->demise_call = NULL;
+    sb->loose_calls--;
+    uv_timer_stop(&sb->work_timer);
+    if (status == 0 && cf_json_obj(reply->json, "State") != NULL) {
+        json_decref(sb->end_state);
+        sb->end_state = json_incref(cf_json_obj(reply->json, "State"));
+        judge_state(sb, sb->end_state, &why);
+    } else if (status < 0 && err->kind == CF_ERROR_NOT_FOUND) {
+        cf_error_set(&why, CF_ERROR_ENGINE, 404, "the container was removed by somebody else");
+        cf_error_fix(&why, "leave it alone while the run lasts");
+    } else {
+        cf_error_set(&why, CF_ERROR_ENGINE, status < 0 ? err->code : 0, "the engine is gone: %s",
+                     status < 0 ? err->text : "its inspection has no state");
+        cf_error_fix(&why, "start the engine again; what is left of this run is removed by cfrunner reap");
+    }
+    add_last_words(sb, &why);
+    if (sb->steps.dir == CF_STEPS_UP) /* the way up began meanwhile */
+        cf_teardown_on_exit(sb);
+    else
+        cf_sandbox_fail(sb, &why);
+}
+
+static void
+on_asked_long_enough(uv_timer_t *timer)
+{
+    struct cf_sandbox *sb = timer->data;
+
+    cf_engine_call_cancel(sb->demise_call); /* its own callback goes on */
+}
+
+static void
+ask_state(struct cf_sandbox *sb)
+{
+    struct cf_error err = {0};
+
+    if (cf_engine_container_inspect(sb->engine, sb->container_id, on_state, sb, &sb->demise_call, &err) < 0) {
+        sb->demise_call = NULL;
+        cf_sandbox_fail(sb, &err);
+        return;
+    }
+    sb->loose_calls++;
+    uv_timer_start(&sb->work_timer, on_asked_long_enough, ASK_MS, 0);
+}
+
+/* The stream ends a moment before the engine knows that the container has; Podman says "running"
+ * that long. The wait's answer cuts this short. */
+static void
+on_settled_down(uv_timer_t *timer)
+{
+    ask_state(timer->data);
+}
+
+void
+cf_demise_begin(struct cf_sandbox *sb)
+{
+    bool starting = sb->steps.running && sb->steps.at <= CF_ROW_START;
+
+    if (sb->is_failed || sb->is_closing || sb->steps.dir == CF_STEPS_UP || starting)
+        return;
+    if (!sb->demise_begun) {
+        sb->demise_begun = true;
+        if (sb->exit_seen || !sb->stream_over)
+            ask_state(sb);
+        else
+            uv_timer_start(&sb->work_timer, on_settled_down, SETTLE_MS, 0);
+    } else if (sb->exit_seen && sb->demise_call == NULL) {
+        uv_timer_stop(&sb->work_timer);
+        ask_state(sb);
+    }
+}
