@@ -37,6 +37,7 @@ struct cf_http_call {
     size_t head_bytes;
     int status;           /* of the head being read */
     bool head_done, paused, canceled, finishing;
+    bool is_waiting;      /* begun inside a libcurl callback: the clock hands it over */
     enum cf_http_fault fault; /* decided by us, ahead of libcurl's own word */
 };
 
@@ -59,7 +60,7 @@ call_due_ms(const struct cf_http_call *call)
 {
     uint64_t due = call->deadline_at_ms;
 
-    if (call->canceled)
+    if (call->canceled || call->is_waiting)
         return 0;
     if (call->idle_ms > 0 && call->heard_at_ms + call->idle_ms < due)
         due = call->heard_at_ms + call->idle_ms;
@@ -135,7 +136,8 @@ finish(struct cf_http_call *call, enum cf_http_fault fault)
     struct cf_http_result result;
 
     call->finishing = true;
-    curl_multi_remove_handle(client->curl.multi, call->easy);
+    if (!call->is_waiting)
+        curl_multi_remove_handle(client->curl.multi, call->easy);
     if (call->prev != NULL)
         call->prev->next = call->next;
     else
@@ -203,7 +205,11 @@ on_clock(uv_timer_t *timer)
     struct cf_http_call *call;
 
     while ((call = find_due(client, now, &next)) != NULL) {
-        if (call->canceled || client->closing)
+        if (call->is_waiting && !call->canceled && !client->closing) {
+            call->is_waiting = false;
+            if (curl_multi_add_handle(client->curl.multi, call->easy) != CURLM_OK)
+                finish(call, CF_HTTP_INTERNAL);
+        } else if (call->canceled || client->closing)
             finish(call, CF_HTTP_CANCELED);
         else
             finish(call, call->deadline_at_ms <= now ? CF_HTTP_DEADLINE : CF_HTTP_IDLE);
@@ -439,11 +445,14 @@ cf_http_call_start(struct cf_http_client *client, const struct cf_http_request_o
     call->deadline_at_ms = call->heard_at_ms + (options->deadline_ms > 0 ? options->deadline_ms : 60000);
     call->idle_ms = options->idle_ms;
     call->easy = curl_easy_init();
+    CURLMcode code = CURLM_OK;
     if (call->easy == NULL || set_up(call, options) < 0 ||
-        curl_multi_add_handle(client->curl.multi, call->easy) != CURLM_OK) {
+        ((code = curl_multi_add_handle(client->curl.multi, call->easy)) != CURLM_OK &&
+         code != CURLM_RECURSIVE_API_CALL)) {
         call_free(call);
         return cf_error_set(err, CF_ERROR_INTERNAL, 0, "libcurl refused to prepare a request");
     }
+    call->is_waiting = code == CURLM_RECURSIVE_API_CALL;
     call->next = client->calls;
     if (call->next != NULL)
         call->next->prev = call;
