@@ -20,7 +20,7 @@ OURS := -std=gnu11 -D_GNU_SOURCE -fvisibility=hidden -fPIC -MMD -MP -Iinclude -I
         -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wno-unused-parameter \
         -fstack-protector-strong
 OURS += $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
-LIBS  = $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lhttp_parser
+LIBS  = $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lhttp_parser -lm
 
 # Floors, lowest first. A room links against its own floor's needs and what lies below: an
 # upward call is a link error in that room's unit tests.
@@ -140,6 +140,8 @@ $(B)/$(1): $(call hnobjs,$(2))
 endef
 $(eval $(call harness_program,checkfu-oneshot,docker/oneshot-harness))
 $(eval $(call harness_program,acp-agent,docker/acp-harness))
+$(eval $(call harness_program,fault,tests/support/faults))
+$(eval $(call harness_program,acp-script,tests/support/acp-script))
 
 $(B)/context/oneshot-harness/Dockerfile: docker/oneshot-harness/Dockerfile $(B)/checkfu-oneshot
 	@rm -rf $(@D) && mkdir -p $(@D) && cp $(B)/checkfu-oneshot $(@D)/ && cp $< $@
@@ -147,7 +149,14 @@ $(B)/context/oneshot-harness/Dockerfile: docker/oneshot-harness/Dockerfile $(B)/
 $(B)/context/acp-harness/Dockerfile: docker/acp-harness/Dockerfile $(B)/acp-agent
 	@rm -rf $(@D) && mkdir -p $(@D) && cp $(B)/acp-agent $(@D)/ && cp $< $@
 
-CONTEXTS := $(patsubst %,$(B)/context/%/Dockerfile,oneshot-harness acp-harness)
+# Beside the program stand files that are no entrypoint, each in its own way.
+$(B)/context/fault/Dockerfile: tests/support/faults/Dockerfile tests/support/faults/lookalikes $(B)/fault
+	@rm -rf $(@D) && CC="$(CC)" tests/support/faults/lookalikes $(B)/fault $(@D)/root/opt/fault/bin && cp $< $@
+
+$(B)/context/acp-script/Dockerfile: tests/support/acp-script/Dockerfile $(B)/acp-script $(wildcard fixtures/wire/*.acps)
+	@rm -rf $(@D) && mkdir -p $(@D)/wire && cp $(B)/acp-script $(@D)/ && cp fixtures/wire/*.acps $(@D)/wire/ && cp $< $@
+
+CONTEXTS := $(patsubst %,$(B)/context/%/Dockerfile,oneshot-harness acp-harness fault acp-script)
 .PHONY: harnesses
 harnesses: $(CONTEXTS)
 # ---- end of harnesses ------------------------------------------------------------------
