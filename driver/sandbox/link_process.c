@@ -211,7 +211,8 @@ on_sent(void *object)
     struct cf_process *process = object;
 
     process->is_sent = true;
-    on_stdin_writable(&process->in);
+    if (process->in.object != NULL) /* without stdin there is no such channel */
+        on_stdin_writable(&process->in);
     if (process->wants_stdin_closed && process->in.mux.is_attached)
         cf_mux_half_close(&process->link->mux, &process->in.mux);
 }
