@@ -45,6 +45,9 @@ $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "CC $<"; $(CC) $(OURS) $(CFLAGS) -c -o $@ $<
 
+# .incbin is not seen by -MMD
+$(B)/driver/schema/builtin.o: $(wildcard proto/harness-*.schema.json)
+
 define room_archive
 $(call archive,$(1)): $(call objs,$(1))
 	@mkdir -p $$(@D)
