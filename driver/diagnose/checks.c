@@ -394,13 +394,14 @@ check_grammar(struct judge *j)
             applies |= cf_str_same(id, oneshot[k]);
         if (!applies)
             json_decref(evidence);
-        else if (cf_str_same(status, "passed"))
-            passed(j, id, evidence, "%s", summary);
         else if (turn_of(j, 1) == NULL || cf_str_same(status, "skipped")) {
-            skipped(j, id, "%s", turn_of(j, 1) == NULL && j->first_failed != NULL ? "the turn was not reached" : summary);
+            skipped(j, id, "%s", turn_of(j, 1) == NULL ? "the turn was not reached" : summary);
             json_decref(evidence);
-        } else
+        } else if (cf_str_same(status, "passed")) {
+            passed(j, id, evidence, "%s", summary);
+        } else {
             failed(j, id, evidence, NULL, "%s", summary);
+        }
     }
 }
 
