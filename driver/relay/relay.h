@@ -31,7 +31,7 @@ struct cf_relay_call { /* one ledger row; borrowed until return */
     uint64_t first_byte_ms, total_ms;
     const char *refused;        /* NULL: served; else why, static: "token", "lease", "path", "dialect",
                                    "method", "body", "too large", "encoding", "upgrade", "cap",
-                                   "malformed" (not HTTP) */
+                                   "malformed" (not HTTP), "internal" */
     const char *hint;           /* "" or the one-line remedy (a base URL one level off, ...) */
 };
 

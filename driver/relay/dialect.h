@@ -1,0 +1,55 @@
+/*
+ * relay/dialect.h: how each model dialect says an answer or a refusal. One codec a dialect; all
+ * are pure: values in, bytes out.
+ */
+#ifndef CF_RELAY_DIALECT_H
+#define CF_RELAY_DIALECT_H
+
+#include "base/buf.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct cf_answer { /* borrowed by every call below */
+    const char *id;    /* bare; each dialect puts its own prefix before it */
+    const char *model;
+    const char *text;  /* UTF-8 */
+    size_t len;
+    int64_t created;   /* unix seconds */
+    uint64_t input_tokens, output_tokens;
+    bool wants_usage;  /* openai_chat: usage in a stream only when asked for */
+};
+
+struct cf_refusal {
+    int status;
+    const char *id, *message;
+};
+
+struct cf_codec {
+    const char *name;
+    /* Appends the whole JSON answer; the whole SSE stream, each frame ended by an empty line; the
+     * error body. 0, or -1 when memory ran out or the buffer is full. */
+    int (*whole)(const struct cf_answer *answer, struct cf_buf *to);  /* NULL: fal_queue */
+    int (*stream)(const struct cf_answer *answer, struct cf_buf *to); /* NULL: fal_queue */
+    int (*refusal)(const struct cf_refusal *refusal, struct cf_buf *to);
+};
+
+extern const struct cf_codec cf_codec_anthropic_messages, cf_codec_openai_chat,
+    cf_codec_openai_responses, cf_codec_fal_queue;
+/* For paths that no dialect claims: an error body that both families read. */
+extern const struct cf_codec cf_codec_unknown;
+
+const struct cf_codec *cf_codec_find(const char *name); /* NULL: none of that name */
+
+/* The answer's text in pieces of a few characters, so that a client has to join deltas: false at
+ * the end. *at begins at 0. */
+bool cf_answer_piece(const struct cf_answer *answer, size_t *at, const char **ret_bytes, size_t *ret_len);
+
+/* Appends one SSE frame; `event` NULL: data only. `data` is taken. */
+void cf_sse_frame(struct cf_buf *to, const char *event, json_t *data);
+/* Appends compact JSON; `value` is taken. 0 or -1. */
+int cf_dialect_json(struct cf_buf *to, json_t *value);
+
+#endif
