@@ -92,9 +92,10 @@ read_unicode_escape(struct parser *p, char **to)
     if (unit == 0)
         return refuse_at(p, "nul_not_admitted", start);
     if (unit >= 0xd800 && unit <= 0xdfff) {
-        bool is_pair = unit < 0xdc00 && p->end - p->at >= 6 && p->at[0] == '\\' && p->at[1] == 'u' &&
-                       read_hex4(p->at + 2, p->end, &low) == 0 && low >= 0xdc00 && low <= 0xdfff;
-        if (!is_pair)
+        bool has_next = unit < 0xdc00 && p->end - p->at >= 2 && p->at[0] == '\\' && p->at[1] == 'u';
+        if (has_next && read_hex4(p->at + 2, p->end, &low) < 0)
+            return refuse_at(p, "invalid_json", p->at);
+        if (!has_next || low < 0xdc00 || low > 0xdfff)
             return refuse_at(p, "non_scalar_unicode", start);
         p->at += 6;
         unit = 0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
