@@ -86,17 +86,17 @@ add_step_id(struct cf_build *build, const char *id)
 static void
 take_arrow(struct cf_build *build, const char *line)
 {
-    const char *id = strstr(line, "---> ");
+    const char *id = strstr(line, "--> "); /* Podman's arrow is one dash shorter, its ids too */
     size_t len = 0;
 
     if (id == NULL)
         return;
-    id += 5;
+    id += 4;
     if (cf_str_starts(id, "sha256:"))
         id += 7;
     while (cf_is_hex(id + len, 1))
         len++;
-    if ((len != 12 && len != 64) || (id[len] != '\0' && id[len] != '\n' && id[len] != '\r'))
+    if (len < 11 || len > 64 || (id[len] != '\0' && id[len] != '\n' && id[len] != '\r'))
         return;
     snprintf(build->last_id, sizeof build->last_id, "%.*s", (int)len, id);
     add_step_id(build, build->last_id);
@@ -178,8 +178,11 @@ explain(struct cf_build *build, int http_status, struct cf_error *err)
         bool base = is_base_image_step(build->step);
         cf_error_set(err, base ? CF_ERROR_ENGINE : CF_ERROR_CONFIG, 0, "%s failed%s%s: %s", build->dockerfile,
                      build->step[0] != '\0' ? " at " : "", build->step, build->error);
-        cf_error_fix(err, base ? "check the base image's name, that the engine reaches its registry, and credentials"
-                               : "the last lines of the build say what the step printed");
+        if (strstr(build->error, "BuildKit") != NULL)
+            cf_error_fix(err, "the context is built with the legacy builder: build the image yourself, push it, and use --image");
+        else
+            cf_error_fix(err, base ? "check the base image's name, that the engine reaches its registry, and credentials"
+                                   : "the last lines of the build say what the step printed");
         return;
     }
     if (http_status == 400) {
@@ -269,6 +272,8 @@ ask(struct cf_build *build, const struct cf_build_options *options, struct cf_er
         (void)cf_engine_query(&path, "t", options->tag);
     if (options->platform != NULL)
         (void)cf_engine_query(&path, "platform", options->platform);
+    if (options->no_cache)
+        (void)cf_engine_query(&path, "nocache", "1");
     if (add_labels(&path, options->labels) < 0)
         path.failed = true;
     return cf_engine_send(build->engine, &path, request, on_answer, build, &build->call, err);

@@ -235,6 +235,7 @@ struct cf_build_options {
     const char *platform;      /* "linux/amd64" or NULL */
     json_t *labels;            /* borrowed during the call, or NULL */
     const char *registry_config; /* X-Registry-Config value or NULL; copied */
+    bool no_cache;             /* every image the build makes is then new, and nobody else's */
     uint64_t deadline_ms;
     cf_engine_progress_fn *on_object; /* may be NULL */
 };
