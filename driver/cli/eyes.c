@@ -35,7 +35,7 @@ on_phase(void *user, const char *name, const char *step, uint64_t took_ms)
             fprintf(stderr, "cfrunner: %s ...\n", name);
         return;
     }
-    if (*step != '\0' && eyes->verbose < 1)
+    if (eyes->verbose < 1)
         return;
     fprintf(stderr, "cfrunner: %s%s%s %llu ms\n", name, *step ? "." : "", step, (unsigned long long)took_ms);
 }

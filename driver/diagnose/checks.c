@@ -183,9 +183,9 @@ check_image(struct judge *j)
     }
     passed(j, "image_resolved", json_pack("[{s:s}]", "engine", "image"), "%.19s%s %s%s",
            digest != NULL ? digest : "sha256:?", "\u2026", arch != NULL ? arch : "",
-           cf_str_same(cf_json_str(image, "source"), "build_context") ? ", built from the context"
+           cf_str_same(cf_json_str(image, "source"), "build_context") ? ", built here"
            : cf_json_bool(image, "pulled", false)                     ? ", pulled"
-                                                                      : ", was in the engine");
+                                                                      : ", was here");
     return true;
 }
 
@@ -220,7 +220,7 @@ check_handshake(struct judge *j)
     if (!j->teardown_proven)
         failed(j, "initialize_handshake", NULL, NULL, "teardown_not_proven");
     else
-        passed(j, "initialize_handshake", json_pack("[{s:i}]", "frame", 2), "protocol 1, agent %s %s",
+        passed(j, "initialize_handshake", json_pack("[{s:i}]", "frame", 2), "v1, agent %s %s",
                name != NULL ? name : "(unnamed)", version != NULL ? version : "");
     if (!has_phase(j, "session", &ms)) {
         failed(j, "session_start", NULL, run_error(j), "%s", error_text(j));
@@ -229,7 +229,7 @@ check_handshake(struct judge *j)
     if (!j->teardown_proven)
         failed(j, "session_start", NULL, NULL, "teardown_not_proven");
     else
-        passed(j, "session_start", json_pack("[{s:i}]", "frame", 4), "session open, handshake took %lld ms",
+        passed(j, "session_start", json_pack("[{s:i}]", "frame", 4), "session open after %lld ms",
                (long long)ms);
     return true;
 }
@@ -264,7 +264,7 @@ check_exchange(struct judge *j, const char *id)
     else if (!j->teardown_proven)
         failed(j, id, NULL, NULL, "teardown_not_proven");
     else
-        passed(j, id, evidence_call(answered), "both nonces came through, turn took %lld ms",
+        passed(j, id, evidence_call(answered), "both nonces came through in %lld ms",
                (long long)cf_json_int(turn, "took_ms", 0));
 }
 
@@ -277,8 +277,8 @@ check_model_plane(struct judge *j)
     if (turn_of(j, 1) == NULL)
         skipped(j, "model_plane_reached", "not reached: %s", j->first_failed);
     else if (seen != NULL)
-        passed(j, "model_plane_reached", evidence_call(seen), "%lld call(s) served, first %s on %s",
-               (long long)cf_json_int(totals, "served", 0), cf_json_str(seen, "method"), cf_json_str(seen, "path"));
+        passed(j, "model_plane_reached", evidence_call(seen), "%lld served, on %s",
+               (long long)cf_json_int(totals, "served", 0), cf_json_str(seen, "path"));
     else if (refused != NULL)
         failed(j, "model_plane_reached", evidence_call(refused), NULL, "only refused calls: %s %s (%s)",
                cf_json_str(refused, "method"), cf_json_str(refused, "path"), cf_json_str(refused, "refused"));
@@ -300,7 +300,7 @@ check_observations(struct judge *j)
     else if (turn_of(j, 1) == NULL || count == 0)
         skipped(j, "observations_normalized", "not reached: %s", j->first_failed);
     else
-        passed(j, "observations_normalized", json_pack("[{s:I}]", "seq", count), "%lld observations, each in its closed form",
+        passed(j, "observations_normalized", json_pack("[{s:I}]", "seq", count), "%lld, each in its closed form",
                (long long)count);
 }
 
@@ -349,9 +349,9 @@ check_resume(struct judge *j, int number)
     else if (!cf_str_same(cf_json_str(turn, "outcome"), "finished"))
         failed(j, "resume", NULL, error, "the resumed turn failed: %s", cf_json_str(error, "message"));
     else if (call != NULL)
-        passed(j, "resume", evidence_call(call), "the first answer came again in the second turn's request");
+        passed(j, "resume", evidence_call(call), "turn 2's request held turn 1's answer");
     else if (said(j, 1, j->facts->answer_nonce[0]))
-        passed(j, "resume", NULL, "the first answer came again in the second turn's output");
+        passed(j, "resume", NULL, "turn 2's output held turn 1's answer");
     else
         failed(j, "resume", NULL, NULL,
                "the second turn, run with %s, knew nothing of the first one's answer",
@@ -370,7 +370,7 @@ check_schema(struct judge *j, int number)
     else if (!said(j, 2, j->facts->answer_nonce[2]))
         failed(j, "output_schema", NULL, NULL, "the schema's turn did not report the model's answer");
     else
-        passed(j, "output_schema", NULL, "the final message satisfies the schema and holds the answer");
+        passed(j, "output_schema", NULL, "last message valid, holds the answer");
 }
 
 /* ---- grammar and teardown ----------------------------------------------------------------- */
@@ -413,7 +413,7 @@ check_teardown(struct judge *j)
     size_t removed = json_array_size(json_object_get(teardown, "removed"));
 
     if (j->teardown_proven)
-        passed(j, "teardown_drained", NULL, "%zu removed, 0 left, listed again, in %lld ms", removed,
+        passed(j, "teardown_drained", NULL, "%zu removed, 0 left, in %lld ms", removed,
                (long long)cf_json_int(teardown, "took_ms", 0));
     else if (first != NULL)
         failed(j, "teardown_drained", NULL, NULL, "%zu left, e.g. %s %s: %s; remove with: %s", json_array_size(left),

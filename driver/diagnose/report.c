@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define INDENT 37 /* where a check's fact begins: group 13, mark 2, id 22 */
+#define INDENT 39 /* where a check's fact begins: group 13, mark 2, id 23 and a space */
 
 struct page {
     struct cf_buf *to;
@@ -89,43 +89,42 @@ put_toned(const struct page *p, enum tone tone, const char *text)
     (void)cf_buf_adds(p->to, tone_end(p, tone));
 }
 
-/* Text wrapped at spaces between columns `indent` and the page's edge; the first line goes on
- * where the cursor stands. A word that is wider than the room is broken. */
-static void
-put_wrapped(const struct page *p, int indent, enum tone tone, const char *text)
+/* How much of `text` fits into `room` columns: up to a space where there is one. */
+static size_t
+fitting(const char *text, size_t room)
 {
-    size_t room = p->columns > indent + 10 ? (size_t)(p->columns - indent) : 40;
+    size_t at = 0, columns = 0, space = 0;
 
+    while (text[at] != '\0' && columns < room) {
+        uint32_t code;
+        int n = cf_utf8_next(text + at, strlen(text + at), &code);
+        if (text[at] == ' ')
+            space = at;
+        at += n > 0 ? (size_t)n : 1;
+        columns++;
+    }
+    if (text[at] == '\0' || text[at] == ' ' || space == 0)
+        return at;
+    return space;
+}
+
+/* Text wrapped at spaces: its first line goes on at column `at`, the others begin at `indent`. */
+static void
+put_wrapped(const struct page *p, int at, int indent, enum tone tone, const char *text)
+{
     for (;;) {
-        size_t at = 0, columns = 0, cut = 0;
-        while (text[at] != '\0' && columns < room) {
-            uint32_t code;
-            int n = cf_utf8_next(text + at, strlen(text + at), &code);
-            if (text[at] == ' ')
-                cut = at;
-            at += n > 0 ? (size_t)n : 1;
-            columns++;
-        }
-        if (text[at] == '\0')
-            cut = at;
-        else if (text[at] == ' ')
-            cut = at;
-        else if (cut == 0)
-            cut = at;
-        (void)cf_buf_adds(p->to, tone_code(p, tone));
-        {
-            char line[1024];
-            (void)snprintf(line, sizeof line, "%.*s", (int)cut, text);
-            put_text(p, line);
-        }
-        (void)cf_buf_adds(p->to, tone_end(p, tone));
+        size_t n = fitting(text, p->columns > at + 10 ? (size_t)(p->columns - at) : 40);
+        char line[1024];
+        (void)snprintf(line, sizeof line, "%.*s", (int)n, text);
+        put_toned(p, tone, line);
         (void)cf_buf_adds(p->to, "\n");
-        text += cut;
+        text += n;
         while (*text == ' ')
             text++;
         if (*text == '\0')
             return;
         (void)cf_buf_addf(p->to, "%*s", indent, "");
+        at = indent;
     }
 }
 
@@ -162,10 +161,9 @@ put_timeline(const struct page *p, json_t *result)
         (void)snprintf(line + strlen(line), sizeof line - strlen(line), "%s%s %lld", *line ? " \xc2\xb7 " : "",
                        phases[i][1], (long long)json_integer_value(ms));
     }
-    (void)snprintf(line + strlen(line), sizeof line - strlen(line), " ms \xc2\xb7 total %.2f s",
-                   (double)cf_json_int(timings, "total", 0) / 1000.0);
+    (void)snprintf(line + strlen(line), sizeof line - strlen(line), " ms");
     (void)cf_buf_adds(p->to, " timeline    ");
-    put_wrapped(p, 13, PLAIN, line);
+    put_wrapped(p, 13, 13, PLAIN, line);
 }
 
 static void
@@ -181,14 +179,14 @@ put_proof(const struct page *p, json_t *result)
                        version, cf_json_str(engine, "api_version"), cf_json_str(engine, "endpoint"));
         cf_utf8_make_line(line);
         (void)cf_buf_adds(p->to, " engine      ");
-        put_wrapped(p, 13, PLAIN, line);
+        put_wrapped(p, 13, 13, PLAIN, line);
     }
-    (void)snprintf(line, sizeof line, "relay %lld served, %lld refused \xc2\xb7 %lld\xe2\x86\x92%lld tok \xc2\xb7 %zu left",
+    (void)snprintf(line, sizeof line, "relay %lld served, %lld refused \xc2\xb7 %lld\xe2\x86\x92%lld tok \xc2\xb7 %zu left \xc2\xb7 %.2f s",
                    (long long)cf_json_int(totals, "served", 0), (long long)cf_json_int(totals, "refused", 0),
                    (long long)cf_json_int(totals, "input_tokens", 0), (long long)cf_json_int(totals, "output_tokens", 0),
-                   left);
+                   left, (double)cf_json_int(cf_json_obj(result, "timings_ms"), "total", 0) / 1000.0);
     (void)cf_buf_adds(p->to, " proof       ");
-    put_wrapped(p, 13, PLAIN, line);
+    put_wrapped(p, 13, 13, PLAIN, line);
 }
 
 /* ---- checks ----------------------------------------------------------------------------- */
@@ -215,6 +213,7 @@ put_check(const struct page *p, json_t *check, const char *group)
                *fix = cf_json_str(cf_json_obj(check, "error"), "fix");
     bool is_good = cf_str_same(status, "passed"), is_bad = cf_str_same(status, "failed");
     char summary[520], head[64];
+    int at;
 
     clean_copy(summary, sizeof summary, cf_json_str(check, "summary"));
     (void)snprintf(head, sizeof head, " %-11s ", group);
@@ -223,24 +222,21 @@ put_check(const struct page *p, json_t *check, const char *group)
               is_good  ? glyph(p, "\xe2\x9c\x93", "+")
               : is_bad ? glyph(p, "\xe2\x9c\x97", "x")
                        : glyph(p, "\xe2\x80\x93", "-"));
-    (void)cf_buf_addf(p->to, " %-22s", id);
-    if (strlen(id) >= 22 && strlen(id) + 16 + width_of(summary) > (size_t)p->columns)
-        (void)cf_buf_addf(p->to, "\n%*s", INDENT, "");
-    else if (strlen(id) >= 22)
-        (void)cf_buf_adds(p->to, " ");
+    (void)cf_buf_addf(p->to, " %-23s ", id);
+    at = strlen(id) > 23 ? (int)strlen(id) + 16 : INDENT;
     if (!is_good && !is_bad) {
         char skipped[560];
         (void)snprintf(skipped, sizeof skipped, "skipped: %s", summary);
-        put_wrapped(p, INDENT, FAINT, skipped);
+        put_wrapped(p, at, INDENT, FAINT, skipped);
     } else {
-        put_wrapped(p, INDENT, is_bad ? BAD : PLAIN, summary);
+        put_wrapped(p, at, INDENT, is_bad ? BAD : PLAIN, summary);
     }
     if (is_bad && fix != NULL && *fix != '\0') {
         char line[400];
         (void)snprintf(line, sizeof line, "fix: %s", fix);
         cf_utf8_make_line(line);
         (void)cf_buf_addf(p->to, "%*s", INDENT, "");
-        put_wrapped(p, INDENT, BOLD, line);
+        put_wrapped(p, INDENT, INDENT, BOLD, line);
     }
 }
 
@@ -283,7 +279,7 @@ put_removed(const struct page *p, json_t *result)
     }
     if (*line != '\0') {
         (void)cf_buf_addf(p->to, "%*s", INDENT, "");
-        put_wrapped(p, INDENT, FAINT, line);
+        put_wrapped(p, INDENT, INDENT, FAINT, line);
     }
     json_array_foreach(json_object_get(teardown, "left"), i, item)
     {
@@ -292,7 +288,7 @@ put_removed(const struct page *p, json_t *result)
                        cf_json_str(item, "id"), cf_json_str(item, "remove") ? cf_json_str(item, "remove") : "cfrunner reap");
         cf_utf8_make_line(left);
         (void)cf_buf_addf(p->to, "%*s", INDENT, "");
-        put_wrapped(p, INDENT, BAD, left);
+        put_wrapped(p, INDENT, INDENT, BAD, left);
     }
 }
 
@@ -314,7 +310,7 @@ put_findings(const struct page *p, json_t *result, size_t most)
                        (long long)cf_json_int(finding, "frame", 0), text);
         (void)cf_buf_addf(p->to, " %-11s ", i == 0 ? "FINDINGS" : "");
         put_toned(p, WARN, "! ");
-        put_wrapped(p, 15, PLAIN, line);
+        put_wrapped(p, 15, 15, PLAIN, line);
     }
     if (count > most)
         (void)cf_buf_addf(p->to, "%13s  and %zu more in the JSON result\n", "", count - most);
@@ -356,9 +352,9 @@ put_next(const struct page *p, json_t *result)
             continue;
         (void)cf_buf_addf(p->to, " %s: ", names[i][1]);
         if (p->style->verbose > 0 || strlen(shell) < (size_t)p->columns - 20)
-            put_wrapped(p, 3, PLAIN, shell);
+            put_wrapped(p, 17, 3, PLAIN, shell);
         else
-            put_wrapped(p, 3, PLAIN, "the exact command is in the result (--json, next_steps)");
+            put_wrapped(p, 17, 3, PLAIN, "the exact command is in the result (--json, next_steps)");
     }
 }
 

@@ -45,6 +45,8 @@ cf_hall_phase(struct cf_run *run, const char *name, const char *step, uint64_t t
 
     if (took_ms != UINT64_MAX) {
         (void)snprintf(key, sizeof key, "%s%s%s", name, *step ? "." : "", step);
+        if (strcmp(name, "turn") == 0) /* all turns together */
+            took_ms += (uint64_t)cf_json_int(run->timings, key, 0);
         (void)json_object_set_new(run->timings, key, json_integer((json_int_t)took_ms));
     }
     if (run->host.on_phase != NULL)
