@@ -163,3 +163,44 @@ CONTEXTS := $(patsubst %,$(B)/context/%/Dockerfile,oneshot-harness acp-harness f
 .PHONY: harnesses
 harnesses: $(CONTEXTS)
 # ---- end of harnesses ------------------------------------------------------------------
+
+# ---- tests, demo, fuzzers, benchmarks ---------------------------------------------------
+JOBS ?= $(shell nproc)
+ASAN := -O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer
+
+setup:
+	docker/engine/setup
+# A bare machine has no pkg-config when this file is first read: make is called anew after setup.
+demo: setup
+	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses $(B)/tests/support/registry
+	docker/engine/with-engine docker/demo
+test: setup
+	@$(MAKE) --no-print-directory -j$(JOBS) tested
+	docker/engine/with-engine tests/support/run-all $(B) $(B)/asan
+integration:
+	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses $(B)/tests/support/registry
+	docker/engine/with-engine tests/support/run-integration $(B)
+bench:
+	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses benches
+	docker/engine/with-engine tests/bench/run $(B)
+.PHONY: tested asan-bins benches unit-bins
+tested: all harnesses unit-bins $(B)/tests/support/registry asan-bins
+asan-bins:
+	@$(MAKE) --no-print-directory B=$(B)/asan CFLAGS="$(ASAN)" all harnesses unit-bins fuzz-replays $(B)/asan/tests/support/registry
+
+# Fuzzers: with clang they search (make fuzz FUZZ_S=60), with gcc they replay what is in fixtures.
+FUZZ_S   ?= 60
+FUZZSRC  := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+FUZZROOMS := $(LIBROOMS) diagnose cli
+$(B)/tests/fuzz/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/support/fuzz_replay.o $(foreach r,$(FUZZROOMS),$(call archive,$(r))) $(B)/cf-init.o
+	@echo "LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
+.PHONY: fuzz-replays fuzz
+fuzz-replays: $(patsubst %.c,$(B)/%,$(FUZZSRC))
+fuzz:
+	tests/fuzz/run $(B) $(FUZZ_S)
+
+BENCHSRC := $(sort $(wildcard tests/bench/bench_*.c))
+$(B)/tests/bench/bench_%: $(B)/tests/bench/bench_%.o $(B)/libcfrunner.a
+	@echo "LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+benches: $(patsubst %.c,$(B)/%,$(BENCHSRC))
+-include $(wildcard $(B)/tests/fuzz/*.d $(B)/tests/bench/*.d $(B)/tests/support/*.d)
