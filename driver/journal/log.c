@@ -250,3 +250,20 @@ cf_record_read(const char *line, size_t len, const struct cf_digest *before, str
     *ret_record = record;
     return NULL;
 }
+
+size_t
+cf_record_guess(const char *line, size_t len, const struct cf_digest *before, struct cf_digest out[CF_GUESSES_MAX])
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < CF_COUNT(words); i++) {
+        size_t at = strlen(HEAD) + strlen(words[i]) + strlen(DIGEST);
+        struct cursor c = {line + at, line + len};
+        if (len < at + DIGEST_HEX)
+            continue;
+        if (take_digest(&c, &out[n]))
+            n++;
+        out[n++] = digest_of(before, words[i], line + at + DIGEST_HEX, len - at - DIGEST_HEX);
+    }
+    return n;
+}

@@ -43,10 +43,16 @@ struct cf_record {
 };
 
 /* `line` without its newline. NULL: it is a record, *ret_record is filled and the digest fits `before`;
- * else what is wrong with it in one word ("record_malformed", "record_digest_mismatch"). When at
- * least the digest could be read, *ret_digest gets it, and *ret_computed what it should be. */
+ * else what is wrong with it in one word ("record_malformed", "record_digest_mismatch"); when at
+ * least the digest could be read, ret_record->digest has it, and *ret_computed what it should be. */
 const char *cf_record_read(const char *line, size_t len, const struct cf_digest *before,
                            struct cf_record *ret_record, struct cf_digest *ret_computed);
+
+/* What the digest of a damaged line may be, for whichever kind it was: as written, and as computed on
+ * `before`. One changed byte spoils at most one of the two. Returns how many. */
+#define CF_GUESSES_MAX 8
+size_t cf_record_guess(const char *line, size_t len, const struct cf_digest *before,
+                       struct cf_digest out[CF_GUESSES_MAX]);
 
 /* Append a whole line to `to`; *digest is that of the line before, then of this one. Check
  * to->failed at the end. */

@@ -32,8 +32,8 @@ struct verifier {
     char project_id[CF_CORR_UUID_SIZE];
     struct cf_corr_keyring *keyring;
     struct cf_corr_store *store; /* keeps no texts; only what is stored and in which order */
-    struct cf_digest before[3];  /* what the next line's digest may stand on; one, unless after damage */
-    unsigned before_count;
+    struct cf_digest before[32]; /* what the next line's digest may stand on; one, unless after damage */
+    size_t before_count;
     struct cf_buf findings, first;
     unsigned finding_count;
     uint64_t torn_bytes;
@@ -79,33 +79,39 @@ last_digest_in(const char *line, size_t len, struct cf_digest *ret_digest)
     return false;
 }
 
+/* Behind damage, the next line stands on one of these. */
+static void
+guess_digests(struct verifier *v, const char *line, size_t len)
+{
+    struct cf_digest guesses[CF_GUESSES_MAX + 1];
+    size_t n = cf_record_guess(line, len, &v->before[0], guesses);
+
+    if (last_digest_in(line, len, &guesses[n]))
+        n++;
+    if (v->before_count + n > sizeof v->before / sizeof v->before[0])
+        v->before_count = 1;
+    memcpy(&v->before[v->before_count], guesses, n * sizeof guesses[0]);
+    v->before_count += n;
+}
+
 /* Reads a line against every digest it may stand on. */
 static const char *
 read_line(struct verifier *v, const char *line, size_t len, struct cf_record *ret_record)
 {
-    struct cf_digest computed, first_computed;
-    const char *reason = NULL, *first_reason = NULL;
+    const char *reason = NULL, *first = NULL;
 
-    for (unsigned i = 0; i < v->before_count; i++) {
+    for (size_t i = 0; i < v->before_count; i++) {
+        struct cf_digest computed;
         reason = cf_record_read(line, len, &v->before[i], ret_record, &computed);
         if (reason == NULL) {
             stand_on(v, &ret_record->digest);
             return NULL;
         }
-        if (i == 0) {
-            first_reason = reason;
-            first_computed = computed;
-        }
+        if (i == 0)
+            first = reason;
     }
-    /* Behind damage, the next line stands on one of these. */
-    v->before_count = 0;
-    if (strcmp(first_reason, "record_digest_mismatch") == 0) {
-        v->before[v->before_count++] = ret_record->digest;
-        v->before[v->before_count++] = first_computed;
-    }
-    if (last_digest_in(line, len, &computed) || v->before_count == 0)
-        v->before[v->before_count++] = computed;
-    return first_reason;
+    guess_digests(v, line, len);
+    return first;
 }
 
 /* Stages 1 to 8, 10 and 11 again, with the keys known at that time. */
@@ -231,7 +237,7 @@ take_rest(struct verifier *v, const char *bytes, size_t len)
         return;
     v->line++;
     v->torn_bytes = len;
-    for (unsigned i = 0; i < v->before_count; i++) {
+    for (size_t i = 0; i < v->before_count; i++) {
         if (len > 1 && cf_record_read(bytes, len - 1, &v->before[i], &record, &computed) == NULL) {
             v->torn_bytes = 0;
             find(v, v->next_seq, "record_end_changed");
