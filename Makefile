@@ -162,6 +162,14 @@ $(B)/context/acp-script/Dockerfile: tests/support/acp-script/Dockerfile $(B)/acp
 CONTEXTS := $(patsubst %,$(B)/context/%/Dockerfile,oneshot-harness acp-harness fault acp-script)
 .PHONY: harnesses
 harnesses: $(CONTEXTS)
+
+setup:
+	docker/engine/setup --engine
+
+# The packages come first, and then a make of its own: this one looked for them too early.
+demo:
+	docker/engine/setup
+	MAKE="$(MAKE)" docker/engine/with-engine docker/demo "$(B)"
 # ---- end of harnesses ------------------------------------------------------------------
 
 # ---- tests, demo, fuzzers, benchmarks ---------------------------------------------------
