@@ -60,7 +60,8 @@ void cf_normalizer_steering(struct cf_normalizer *, const char *event_id, const 
 /* Ends the turn's output as a terminal does, but is none: what comes later is dropped and counted. */
 void cf_normalizer_requires_action(struct cf_normalizer *, json_t *action, uint64_t frame);
 /* The `question` action of an elicitation/create in form mode: one item a property (at most 4);
- * NULL when it cannot be asked so (url mode, no property). New reference. */
+ * NULL when it cannot be asked so (url mode, none or more than 4 properties, more than 32 choices).
+ * A choice's label is the value an answer must give back. New reference. */
 json_t *cf_normalizer_question(struct cf_normalizer *, json_t *elicitation_params);
 /* Text joined so far is flushed; anything that must come before the terminal comes. */
 void cf_normalizer_flush(struct cf_normalizer *, uint64_t frame);
