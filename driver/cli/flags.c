@@ -190,3 +190,29 @@ cf_flags_help(const struct cf_flag *table, size_t count, FILE *to)
         fprintf(to, "  %-33s %s\n", left, table[i].help);
     }
 }
+
+/* All flags of a group, wrapped beneath its title: a screen for a command with many. */
+void
+cf_flags_brief(const struct cf_flag *table, size_t count, FILE *to)
+{
+    int column = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        char word[80];
+        int width;
+        if (table[i].kind == CF_FLAG_TITLE) {
+            fprintf(to, "%s%s:", column > 0 ? "\n" : "", table[i].name);
+            column = (int)strlen(table[i].name) + 1;
+            continue;
+        }
+        width = snprintf(word, sizeof word, "%s%s%s", table[i].name, table[i].value != NULL ? " " : "",
+                         table[i].value != NULL ? table[i].value : "");
+        if (column + width + 2 > 79) {
+            fprintf(to, "\n   ");
+            column = 3;
+        }
+        fprintf(to, "  %s", word);
+        column += width + 2;
+    }
+    fprintf(to, "\n");
+}

@@ -43,5 +43,7 @@ CF_CHECKED int cf_flags_read(const struct cf_flag *table, size_t count, int argc
                              struct cf_flag_list *rest, struct cf_error *err);
 /* Two columns within 80: "  --flag VALUE   help". */
 void cf_flags_help(const struct cf_flag *table, size_t count, FILE *to);
+/* The same without the words, a group wrapped beneath its title. */
+void cf_flags_brief(const struct cf_flag *table, size_t count, FILE *to);
 
 #endif

@@ -70,7 +70,8 @@ const struct cf_flag cf_launch_table[] = {
     {"--plain", CF_FLAG_SWITCH, F(plain), NULL, "ASCII, no colour"},
     {"--quiet", CF_FLAG_SWITCH, F(quiet), NULL, "the verdict line only"},
     {"-v", CF_FLAG_COUNT, F(verbose), NULL, "frames and findings; -vv: everything"},
-    {"--help", CF_FLAG_SWITCH, F(help), NULL, "this"},
+    {"--help", CF_FLAG_SWITCH, F(help), NULL, "one screen"},
+    {"--help-all", CF_FLAG_SWITCH, F(help_all), NULL, "each flag with what it does"},
 };
 const size_t cf_launch_count = CF_COUNT(cf_launch_table);
 

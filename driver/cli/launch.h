@@ -17,7 +17,7 @@ struct cf_launch_flags {
     const char *working_directory, *platform, *configuration_schema, *output_schema;
     const char *sandbox, *model, *connection_file, *api_url;
     const char *engine, *state_dir, *pull, *retention, *permission, *registry_host;
-    bool registry_all_interfaces, json, plain, quiet, print_plan, help;
+    bool registry_all_interfaces, json, plain, quiet, print_plan, help, help_all;
     int verbose;
     uint64_t memory, pids, disk, output_limit, timeout_ms, turn_ms, idle_ms, start_ms, grace_ms, relay_port;
     double cpus;

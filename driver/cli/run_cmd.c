@@ -298,10 +298,10 @@ cf_cli_run(int argc, char **argv)
     memcpy(table + count, cf_launch_table, cf_launch_count * sizeof *table);
     count += cf_launch_count;
     status = cf_flags_read(table, count, argc, argv, &flags, NULL, &err);
-    if (flags.help) {
+    if (flags.help || flags.help_all) {
         puts("usage: cfrunner run --prompt TEXT|@FILE ... [launch flags as in test oci]\n"
              "Observations as NDJSON on stdout, last line the result. Exit as in test oci.");
-        cf_flags_help(table, count, stdout);
+        (flags.help_all ? cf_flags_help : cf_flags_brief)(table, count, stdout);
         return 0;
     }
     r.eyes.verbose = flags.quiet ? -1 : flags.verbose;

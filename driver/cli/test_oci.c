@@ -124,13 +124,13 @@ run_test(struct test *test, const struct cf_launch *launch, char **retest, struc
 }
 
 static void
-usage(void)
+usage(bool all)
 {
     puts("usage: cfrunner test oci --name N (--image REF | --build-context DIR)\n"
          "         --entrypoint PATH --protocol acp-v1|oneshot-v1 [flags] | --release FILE\n"
          "Proves a harness image on a real Engine. Exit: 0 proven, 1 harness, 2 usage,\n"
          "3 engine, 4 runner or something left, 5 deadline, 130 interrupted.");
-    cf_flags_help(cf_launch_table, cf_launch_count, stdout);
+    (all ? cf_flags_help : cf_flags_brief)(cf_launch_table, cf_launch_count, stdout);
 }
 
 int
@@ -143,8 +143,8 @@ cf_cli_test_oci(int argc, char **argv)
     int status;
 
     status = cf_flags_read(cf_launch_table, cf_launch_count, argc, argv, &flags, NULL, &err);
-    if (flags.help) {
-        usage();
+    if (flags.help || flags.help_all) {
+        usage(flags.help_all);
         return 0;
     }
     if (status == 0 && flags.name == NULL) {
