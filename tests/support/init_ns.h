@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +66,22 @@ ns_loopback_up(void)
     close(fd);
 }
 
+/* Root in a container without capabilities. */
+static inline void
+ns_drop_capabilities(void)
+{
+    struct {
+        uint32_t version;
+        int pid;
+    } header = {0x20080522, 0};
+    uint32_t none[6] = {0};
+
+    for (int capability = 0; capability < 64; capability++)
+        prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+    if (syscall(SYS_capset, &header, none) < 0)
+        _exit(108);
+}
+
 /* In the child, which is pid 1: become what the engine makes of a container's first process. */
 static inline void
 ns_enter(int in, int out, int err, char **argv, unsigned uid)
@@ -85,6 +102,8 @@ ns_enter(int in, int out, int err, char **argv, unsigned uid)
         _exit(104);
     if (uid != 0 && (setgid(uid) < 0 || setuid(uid) < 0))
         _exit(105);
+    if (uid == 0)
+        ns_drop_capabilities();
     if (program < 0)
         _exit(106);
     fcntl(program, F_SETFD, FD_CLOEXEC);
