@@ -196,6 +196,16 @@ tested: all harnesses unit-bins $(B)/tests/support/registry asan-bins
 asan-bins:
 	@$(MAKE) --no-print-directory B=$(B)/asan CFLAGS="$(ASAN)" all harnesses unit-bins fuzz-replays $(B)/asan/tests/support/registry
 
+# The registry room as a program of its own. Its object stands aside: the program has the name of
+# the source's folder.
+$(B)/support-registry.o: tests/support/registry/main.c
+	@mkdir -p $(@D)
+	@echo "CC $<"; $(CC) $(OURS) $(CFLAGS) -c -o $@ $<
+$(B)/tests/support/registry: $(B)/support-registry.o $(foreach r,registry loop json base,$(call archive,$(r)))
+	@mkdir -p $(@D)
+	@echo "LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
+-include $(B)/support-registry.d
+
 # Fuzzers: with clang they search (make fuzz FUZZ_S=60), with gcc they replay what is in fixtures.
 FUZZ_S   ?= 60
 FUZZSRC  := $(sort $(wildcard tests/fuzz/fuzz_*.c))

@@ -177,6 +177,8 @@ cf_http_reply_end(struct cf_http_conn *conn)
         cf_buf_adds(&conn->out, "0\r\n\r\n");
     conn->out.limit_bytes -= STATUS_ROOM;
     conn->reply_ended = true;
+    conn->is_dropping = true;
+    conn->is_paused = false; /* nobody waits for the rest of the body any more */
     cf_http_conn_enter(conn);
     (void)cf_http_conn_flush(conn);
     cf_http_conn_advance(conn);

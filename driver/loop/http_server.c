@@ -393,8 +393,6 @@ begin_exchange(struct cf_http_conn *conn)
     conn->handler->on_request(conn->user, conn, &conn->request);
     if (is_over(conn))
         return;
-    if (conn->reply_ended)
-        conn->is_dropping = true;
     if (conn->expects_continue && !conn->reply_begun)
         cf_http_reply_continue(conn);
     if (conn->is_whole && !conn->reply_ended && !is_over(conn))
@@ -428,7 +426,7 @@ on_body_bytes(http_parser *parser, const char *at, size_t len)
     conn->body_seen += len;
     if (!conn->is_dropping && conn->max_body_bytes != 0 && conn->body_seen > conn->max_body_bytes)
         conn->is_dropping = conn->is_too_large = true;
-    if (conn->is_dropping || conn->reply_ended) {
+    if (conn->is_dropping) {
         conn->dropped += len;
         return 0;
     }
@@ -448,7 +446,7 @@ static void
 complete_body(struct cf_http_conn *conn)
 {
     conn->state = CF_HTTP_ANSWERING;
-    if (!conn->reply_ended && !conn->is_dropping)
+    if (!conn->is_dropping)
         conn->handler->on_complete(conn->user, conn);
 }
 
