@@ -163,13 +163,6 @@ CONTEXTS := $(patsubst %,$(B)/context/%/Dockerfile,oneshot-harness acp-harness f
 .PHONY: harnesses
 harnesses: $(CONTEXTS)
 
-setup:
-	docker/engine/setup --engine
-
-# The packages come first, and then a make of its own: this one looked for them too early.
-demo:
-	docker/engine/setup
-	MAKE="$(MAKE)" docker/engine/with-engine docker/demo "$(B)"
 # ---- end of harnesses ------------------------------------------------------------------
 
 # ---- tests, demo, fuzzers, benchmarks ---------------------------------------------------
@@ -180,8 +173,7 @@ setup:
 	docker/engine/setup
 # A bare machine has no pkg-config when this file is first read: make is called anew after setup.
 demo: setup
-	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses $(B)/tests/support/registry
-	docker/engine/with-engine docker/demo
+	MAKE="$(MAKE)" docker/engine/with-engine docker/demo "$(B)"
 test: setup
 	@$(MAKE) --no-print-directory -j$(JOBS) tested
 	docker/engine/with-engine tests/support/run-all $(B) $(B)/asan
