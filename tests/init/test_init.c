@@ -409,7 +409,7 @@ START_TEST(data_on_a_channel_nothing_is_bound_to_ends_the_channel_only)
 
     if (!start(&driver, plain))
         return;
-    until_heard(&driver, ""hello"", 5000);
+    until_heard(&driver, "\"hello\"", 5000);
     ck_assert_int_eq(cf_mux_open(&driver.mux, &channel, 32768, 0, &err), 0);
     write_some(&driver);
     len = frame(bytes, CF_MUX_DATA, channel.id, zeros, CF_MUX_PAYLOAD);
