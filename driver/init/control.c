@@ -155,6 +155,7 @@ static const struct {
     {"write", cf_files_write},
     {"read", cf_files_read},
     {"unlink", cf_files_unlink},
+    {"symlink", cf_files_symlink},
     {"manifest", cf_files_manifest},
     {"disk_watch", cf_disk_watch},
 };

@@ -223,6 +223,26 @@ cf_files_unlink(struct cf_init *init, json_int_t id, json_t *request)
     release_place(&place);
 }
 
+void
+cf_files_symlink(struct cf_init *init, json_int_t id, json_t *request)
+{
+    cf_auto_free char *target = cf_files_path(request, "target");
+    struct place place;
+    const char *name;
+    int parent = -1;
+
+    if (find_place(init, id, request, &place) == 0) {
+        parent = cf_beneath_parent(place.fd, place.path, &name);
+        if (parent < 0 || symlinkat(target != NULL ? target : "", parent, name) < 0)
+            cf_control_refuse(init, id, errno, "%s beneath %s: %s", place.path, place.root, strerror(errno));
+        else
+            cf_control_answer(init, id, NULL);
+    }
+    if (parent >= 0)
+        close(parent);
+    release_place(&place);
+}
+
 /* ---- whole files ------------------------------------------------------------------------------- */
 
 struct transfer {

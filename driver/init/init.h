@@ -175,6 +175,7 @@ int cf_beneath_parent(int root_fd, const char *path, const char **ret_name);
 void cf_files_stat(struct cf_init *init, json_int_t id, json_t *request);
 void cf_files_mkdir(struct cf_init *init, json_int_t id, json_t *request);
 void cf_files_unlink(struct cf_init *init, json_int_t id, json_t *request);
+void cf_files_symlink(struct cf_init *init, json_int_t id, json_t *request);
 void cf_files_write(struct cf_init *init, json_int_t id, json_t *request);
 void cf_files_read(struct cf_init *init, json_int_t id, json_t *request);
 void cf_files_manifest(struct cf_init *init, json_int_t id, json_t *request);
@@ -186,6 +187,7 @@ char *cf_files_path(json_t *request, const char *name);
 struct cf_walk_entry {
     const char *path; /* from the root, without a leading slash; borrowed until the next call */
     struct stat info;
+    int error; /* a folder that will not be entered: why; else 0 */
 };
 struct cf_walk;
 /* NULL with errno. `is_one_filesystem`: other mounts are named, not entered; without it all are

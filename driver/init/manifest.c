@@ -1,7 +1,8 @@
 /*
  * Manifests: one line of JSON for every entry beneath a folder, made as fast as the driver takes
- * them: {"p":path,"i":inode,"s":size,"m":mtime in ns,"c":ctime in ns,"t":"f|d|l|o"}. A path that
- * is not UTF-8 is repaired in "p" and told exactly, as hex, in "x".
+ * them: {"p":path,"i":inode,"s":size,"m":mtime in ns,"c":ctime in ns,"t":"f|d|l|o","o":st_mode}. A
+ * path that is not UTF-8 is repaired in "p" and told exactly, as hex, in "x"; a folder that was not
+ * entered says why in "e".
  */
 #include "init/init.h"
 
@@ -75,10 +76,13 @@ add_line(struct cf_buf *to, const struct cf_walk_entry *entry)
 {
     cf_buf_adds(to, "{\"p\":");
     add_path(to, entry->path);
-    cf_buf_addf(to, ",\"i\":%llu,\"s\":%lld,\"m\":%lld,\"c\":%lld,\"t\":\"%c\"}\n",
+    cf_buf_addf(to, ",\"i\":%llu,\"s\":%lld,\"m\":%lld,\"c\":%lld,\"t\":\"%c\",\"o\":%u",
                 (unsigned long long)entry->info.st_ino, (long long)entry->info.st_size,
                 nanoseconds(&entry->info.st_mtim), nanoseconds(&entry->info.st_ctim),
-                type_letter(entry->info.st_mode));
+                type_letter(entry->info.st_mode), (unsigned)entry->info.st_mode);
+    if (entry->error != 0)
+        cf_buf_addf(to, ",\"e\":%d", entry->error);
+    cf_buf_adds(to, "}\n");
 }
 
 static void
@@ -116,8 +120,9 @@ fill_from_manifest(struct cf_stream *stream, char *to, size_t len)
     if (part == 0) {
         manifest->is_answered = true;
         cf_control_answer(stream->init, manifest->id,
-                          json_pack("{s:I, s:b}", "entries", (json_int_t)manifest->entries, "truncated",
-                                    manifest->was_cut || cf_walk_was_cut(manifest->walk)));
+                          json_pack("{s:I, s:b, s:b}", "entries", (json_int_t)manifest->entries, "truncated",
+                                    manifest->was_cut || cf_walk_was_cut(manifest->walk), "over",
+                                    manifest->was_cut));
         return 0;
     }
     part = part < len ? part : len;

@@ -113,24 +113,32 @@ is_made_up(int fd)
     return false;
 }
 
-/* Keeps the folder `name` open for the next call, where it is to be entered at all. */
-static void
+/* Keeps the folder `name` open for the next call, where it is to be entered at all. Returns 0, or
+ * why it could not be: an errno, ELOOP for too deep. */
+static int
 prepare_to_enter(struct cf_walk *walk, const struct level *level, const char *name, const struct stat *info)
 {
     bool is_other = info->st_dev != level->device;
     int fd;
 
     if (is_skipped(walk, info) || (is_other && walk->is_one_filesystem))
-        return;
+        return 0;
+    if (walk->depth == DEPTH_MAX) {
+        walk->was_cut = true;
+        return ELOOP;
+    }
     fd = openat(dirfd(level->folder), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) {
         walk->was_cut = walk->was_cut || errno != ENOENT;
-    } else if (is_other && is_made_up(fd)) {
+        return errno;
+    }
+    if (is_other && is_made_up(fd)) {
         close(fd);
     } else {
         walk->pending_fd = fd;
         walk->pending_device = info->st_dev;
     }
+    return 0;
 }
 
 static void
@@ -147,7 +155,7 @@ enter_pending(struct cf_walk *walk)
     if (fd < 0)
         return;
     walk->pending_fd = -1;
-    (void)push(walk, fd, walk->pending_device); /* too deep: noted, and the walk goes on beside it */
+    (void)push(walk, fd, walk->pending_device); /* no memory: noted, and the walk goes on beside it */
 }
 
 bool
@@ -175,8 +183,9 @@ cf_walk_next(struct cf_walk *walk, struct cf_walk_entry *ret_entry)
             walk->was_cut = true;
             return false;
         }
-        if (S_ISDIR(ret_entry->info.st_mode))
-            prepare_to_enter(walk, level, entry->d_name, &ret_entry->info);
+        ret_entry->error = S_ISDIR(ret_entry->info.st_mode)
+                               ? prepare_to_enter(walk, level, entry->d_name, &ret_entry->info)
+                               : 0;
         ret_entry->path = walk->path.data;
         return true;
     }

@@ -160,15 +160,38 @@ CF_CHECKED int cf_link_write_file(struct cf_link *link, const char *root, const 
 /* Unlinks one name, not a folder; a symlink itself and not its target; absent is fine. */
 CF_CHECKED int cf_link_unlink(struct cf_link *link, const char *root, const char *path, cf_link_done_fn *done,
                    void *user, struct cf_error *err);
-/* Return 0; or -1 to give up: done comes with CF_ERROR_CANCELED then. */
+/* A symlink at root/path whose text is `target`, whatever that leads to; replaces nothing. */
+CF_CHECKED int cf_link_symlink(struct cf_link *link, const char *root, const char *path, const char *target,
+                    cf_link_done_fn *done, void *user, struct cf_error *err);
+/* Return 0; or -1 to give up: done comes with CF_ERROR_CANCELED then. For cf_link_download also CF_PAUSE:
+ * the bytes were taken, their credit stays until cf_transfer_resume. */
 typedef int cf_link_bytes_fn(void *user, const char *bytes, size_t len);
 /* A regular file of up to `limit_bytes`; CF_ERROR_TOO_LARGE beyond. done, with {"size"}, after the
  * last byte. `path` may be any bytes. */
 CF_CHECKED int cf_link_read_file(struct cf_link *link, const char *root, const char *path, uint64_t limit_bytes,
                       cf_link_bytes_fn *on_bytes, cf_link_done_fn *done, void *user, struct cf_error *err);
-/* Everything beneath root, streamed as NDJSON {"p","i","s","m","c","t"}: path, inode, size, mtime
- * and ctime in ns, type f, d, l or o; a path that is not UTF-8 is repaired in "p" and exact, as hex,
- * in "x". done with {"entries","truncated"} (over max_entries, too deep, or a folder unreadable). */
+/*
+ * The same two, for who does not hold the file's bytes whole. The transfer is gone once done was
+ * called, or by cf_transfer_abandon: then done never comes. *ret_transfer is set before anything
+ * is called back.
+ */
+struct cf_transfer;
+typedef void cf_link_room_fn(void *user); /* cf_transfer_put may take bytes again */
+/* Exactly `size` bytes follow by cf_transfer_put; done when the file holds them. */
+CF_CHECKED int cf_link_upload(struct cf_link *link, const char *root, const char *path, unsigned mode,
+                   uint64_t size, cf_link_room_fn *on_room, cf_link_done_fn *done, void *user,
+                   struct cf_transfer **ret_transfer, struct cf_error *err);
+CF_CHECKED int cf_link_download(struct cf_link *link, const char *root, const char *path, uint64_t limit_bytes,
+                     cf_link_bytes_fn *on_bytes, cf_link_done_fn *done, void *user,
+                     struct cf_transfer **ret_transfer, struct cf_error *err);
+/* Taken now (copied); fewer than len: wait for on_room, which comes a first time by itself. */
+size_t cf_transfer_put(struct cf_transfer *transfer, const char *bytes, size_t len);
+void cf_transfer_resume(struct cf_transfer *transfer);
+void cf_transfer_abandon(struct cf_transfer *transfer); /* NULL is fine */
+/* Everything beneath root, streamed as NDJSON {"p","i","s","m","c","t","o"}: path, inode, size, mtime
+ * and ctime in ns, type f, d, l or o, st_mode; a path that is not UTF-8 is repaired in "p" and exact,
+ * as hex, in "x"; a folder that was not entered says why in "e", an errno (ELOOP: too deep). done with {"entries","truncated","over"}: over max_entries; truncated is that, or a
+ * folder that was not entered. */
 CF_CHECKED int cf_link_manifest(struct cf_link *link, const char *root, uint64_t max_entries,
                      cf_link_bytes_fn *on_bytes, cf_link_done_fn *done, void *user, struct cf_error *err);
 /* Watch disk use: what changed beneath these folders (NULL-terminated; each without other mounts,

@@ -15,10 +15,12 @@ struct cf_transfer {
     struct cf_link *link;
     LIST_ENTRY(cf_transfer) in_list;
     struct cf_link_channel channel;
-    const char *bytes; /* to write: the caller's */
-    size_t len, at;
+    const char *bytes; /* to write: the caller's; NULL where they come by cf_transfer_put */
+    uint64_t len, at;
     uint64_t limit, read;
+    size_t held; /* read, taken by the caller, credit not given back yet */
     cf_link_bytes_fn *on_bytes;
+    cf_link_room_fn *on_room;
     cf_link_done_fn *done;
     void *user;
     json_t *answer; /* came, and the bytes have not ended yet */
@@ -73,10 +75,32 @@ send_more(struct cf_transfer *transfer)
 
     if (!transfer->is_sent || transfer->is_over || transfer->on_bytes != NULL)
         return;
-    transfer->at += cf_mux_write(mux, &transfer->channel.mux, transfer->bytes + transfer->at,
-                                 transfer->len - transfer->at);
+    if (transfer->bytes != NULL)
+        transfer->at += cf_mux_write(mux, &transfer->channel.mux, transfer->bytes + transfer->at,
+                                     (size_t)(transfer->len - transfer->at));
     if (transfer->at == transfer->len)
         cf_mux_half_close(mux, &transfer->channel.mux);
+    else if (transfer->on_room != NULL)
+        transfer->on_room(transfer->user);
+}
+
+size_t
+cf_transfer_put(struct cf_transfer *transfer, const char *bytes, size_t len)
+{
+    struct cf_mux *mux = &transfer->link->mux;
+    size_t taken;
+
+    if (!transfer->is_sent || transfer->is_over)
+        return 0;
+    if (len > transfer->len - transfer->at)
+        len = (size_t)(transfer->len - transfer->at);
+    cf_link_enter(transfer->link);
+    taken = cf_mux_write(mux, &transfer->channel.mux, bytes, len);
+    transfer->at += taken;
+    if (transfer->at == transfer->len)
+        cf_mux_half_close(mux, &transfer->channel.mux);
+    cf_link_leave(transfer->link);
+    return taken;
 }
 
 static void
@@ -110,16 +134,52 @@ static void
 on_data(struct cf_link_channel *channel, const char *bytes, size_t len)
 {
     struct cf_transfer *transfer = channel->object;
+    int said;
 
     if (transfer->is_over || transfer->on_bytes == NULL)
         return;
     transfer->read += len;
-    if (transfer->read > transfer->limit)
+    if (transfer->read > transfer->limit) {
         give_up(transfer, CF_ERROR_TOO_LARGE, EFBIG, "in the sandbox: the file is over its limit");
-    else if (transfer->on_bytes(transfer->user, bytes, len) != 0)
+        return;
+    }
+    said = transfer->on_bytes(transfer->user, bytes, len);
+    if (transfer->is_over)
+        return; /* let go of from inside */
+    if (said < 0)
         give_up(transfer, CF_ERROR_CANCELED, ECANCELED, "reading from the sandbox was given up");
+    else if (said == CF_PAUSE)
+        transfer->held += len;
     else
         cf_mux_consumed(&transfer->link->mux, &channel->mux, len);
+}
+
+void
+cf_transfer_resume(struct cf_transfer *transfer)
+{
+    size_t held = transfer->held;
+
+    if (transfer->is_over || held == 0)
+        return;
+    transfer->held = 0;
+    cf_link_enter(transfer->link);
+    cf_mux_consumed(&transfer->link->mux, &transfer->channel.mux, held);
+    cf_link_leave(transfer->link);
+}
+
+void
+cf_transfer_abandon(struct cf_transfer *transfer)
+{
+    struct cf_link *link;
+
+    if (transfer == NULL || transfer->is_over)
+        return;
+    link = transfer->link;
+    cf_link_enter(link);
+    transfer->done = NULL;
+    finish(transfer, NULL, NULL);
+    discard_when_answered(transfer);
+    cf_link_leave(link);
 }
 
 static void
@@ -214,6 +274,38 @@ cf_link_write_file(struct cf_link *link, const char *root, const char *path, uns
         return -1;
     transfer->bytes = bytes;
     transfer->len = len;
+    return begin(link, message, transfer, err);
+}
+
+int
+cf_link_upload(struct cf_link *link, const char *root, const char *path, unsigned mode, uint64_t size,
+               cf_link_room_fn *on_room, cf_link_done_fn *done, void *user, struct cf_transfer **ret_transfer,
+               struct cf_error *err)
+{
+    json_t *message = json_pack("{s:s, s:i, s:I}", "op", "write", "mode", (int)mode, "size", number(size));
+    struct cf_transfer *transfer = prepare(message, root, path, done, user, err);
+
+    if (transfer == NULL)
+        return -1;
+    transfer->len = size;
+    transfer->on_room = on_room;
+    *ret_transfer = transfer; /* before on_room may be called from inside */
+    return begin(link, message, transfer, err);
+}
+
+int
+cf_link_download(struct cf_link *link, const char *root, const char *path, uint64_t limit_bytes,
+                 cf_link_bytes_fn *on_bytes, cf_link_done_fn *done, void *user, struct cf_transfer **ret_transfer,
+                 struct cf_error *err)
+{
+    json_t *message = json_pack("{s:s, s:I}", "op", "read", "limit", number(limit_bytes));
+    struct cf_transfer *transfer = prepare(message, root, path, done, user, err);
+
+    if (transfer == NULL)
+        return -1;
+    transfer->on_bytes = on_bytes;
+    transfer->limit = limit_bytes;
+    *ret_transfer = transfer;
     return begin(link, message, transfer, err);
 }
 

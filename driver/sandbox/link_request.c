@@ -357,6 +357,19 @@ cf_link_unlink(struct cf_link *link, const char *root, const char *path, cf_link
 }
 
 int
+cf_link_symlink(struct cf_link *link, const char *root, const char *path, const char *target, cf_link_done_fn *done,
+                void *user, struct cf_error *err)
+{
+    json_t *message = json_pack("{s:s}", "op", "symlink");
+
+    if (message != NULL && cf_link_put_path(message, "target", target, err) < 0) {
+        json_decref(message);
+        return -1;
+    }
+    return ask_beneath(link, message, root, path, done, user, err);
+}
+
+int
 cf_link_disk_watch(struct cf_link *link, uint64_t limit_bytes, const char *const *folders, cf_link_done_fn *done,
                    void *user, struct cf_error *err)
 {
