@@ -259,24 +259,42 @@ put_checks(const struct page *p, json_t *result)
     }
 }
 
+/* One kind by its name, several by their number. */
+static void
+put_kind(char *line, size_t size, json_t *removed, const char *kind)
+{
+    const char *name = NULL, *id;
+    json_t *item;
+    size_t i, count = 0;
+    char shown[28];
+
+    json_array_foreach(removed, i, item)
+    {
+        if (!cf_str_same(cf_json_str(item, "kind"), kind))
+            continue;
+        id = cf_json_str(item, "name");
+        name = id != NULL && *id != '\0' ? id : cf_json_str(item, "id");
+        count++;
+    }
+    if (count == 0)
+        return;
+    clean_copy(shown, sizeof shown, name);
+    if (count == 1)
+        (void)snprintf(line + strlen(line), size - strlen(line), "%s%s %s", *line ? ", " : "", kind, shown);
+    else
+        (void)snprintf(line + strlen(line), size - strlen(line), "%s%zu %ss", *line ? ", " : "", count, kind);
+}
+
 static void
 put_removed(const struct page *p, json_t *result)
 {
+    static const char *const kinds[] = {"container", "volume", "network", "image", "registry"};
     json_t *teardown = cf_json_obj(result, "teardown"), *item;
-    char line[700] = "";
+    char line[300] = "";
     size_t i;
 
-    json_array_foreach(json_object_get(teardown, "removed"), i, item)
-    {
-        char name[20];
-        clean_copy(name, sizeof name, cf_json_str(item, "name") != NULL && *cf_json_str(item, "name") != '\0'
-                                          ? cf_json_str(item, "name")
-                                          : cf_json_str(item, "id"));
-        if (strlen(line) > 560)
-            break;
-        (void)snprintf(line + strlen(line), sizeof line - strlen(line), "%s%s %.19s", *line ? " \xc2\xb7 " : "removed: ",
-                       cf_json_str(item, "kind"), name);
-    }
+    for (i = 0; i < CF_COUNT(kinds); i++)
+        put_kind(line, sizeof line, json_object_get(teardown, "removed"), kinds[i]);
     if (*line != '\0') {
         (void)cf_buf_addf(p->to, "%*s", INDENT, "");
         put_wrapped(p, INDENT, INDENT, FAINT, line);
