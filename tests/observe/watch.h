@@ -28,7 +28,7 @@ struct watch {
 };
 
 /* Ids are minted at random: the log names them in the order they appear. */
-static void
+static inline void
 log_line(struct watch *w, const struct cf_observation *o)
 {
     cf_auto_free char *json = strndup(o->json, o->json_len);
@@ -50,7 +50,7 @@ log_line(struct watch *w, const struct cf_observation *o)
     cf_buf_addf(&w->log, "%s@%d %s\n", cf_observation_type_name(o->type) + 12, (int)o->frame, payload + 11);
 }
 
-static void
+static inline void
 watch_observation(void *user, const struct cf_observation *said)
 {
     struct watch *w = user;
@@ -73,7 +73,7 @@ watch_observation(void *user, const struct cf_observation *said)
     (void)cf_grammar_feed(w->g, &o);
 }
 
-static void
+static inline void
 watch_finding(void *user, const char *id, uint64_t frame, const char *text)
 {
     struct watch *w = user;
@@ -81,7 +81,7 @@ watch_finding(void *user, const char *id, uint64_t frame, const char *text)
     cf_buf_addf(&w->findings, "%s@%d\n", id, (int)frame);
 }
 
-static void
+static inline void
 watch_checkpoint(void *user, json_t *checkpoint, uint64_t frame)
 {
     struct watch *w = user;
@@ -91,7 +91,7 @@ watch_checkpoint(void *user, json_t *checkpoint, uint64_t frame)
     cf_buf_addf(&w->findings, "checkpoint %s@%d\n", checkpoint ? cf_json_str(checkpoint, "state") : "dropped", (int)frame);
 }
 
-static void
+static inline void
 watch_open(struct watch *w, bool is_acp)
 {
     struct cf_normalizer_options options = {.is_acp = is_acp, .on_observation = watch_observation,
@@ -105,7 +105,7 @@ watch_open(struct watch *w, bool is_acp)
     ck_assert_msg(cf_schema_builtin("observation", &w->schema, &err) == 0, "%s", err.text);
 }
 
-static void
+static inline void
 watch_close(struct watch *w)
 {
     ck_assert(!cf_normalizer_is_lost(w->n));
@@ -117,7 +117,7 @@ watch_close(struct watch *w)
     cf_buf_release(&w->findings);
 }
 
-static void
+static inline void
 watch_ready(struct watch *w, const struct cf_declaration *declaration)
 {
     json_t *envelope = cf_envelope_acp(false), *set = cf_declaration_admit(envelope, declaration);
@@ -129,7 +129,7 @@ watch_ready(struct watch *w, const struct cf_declaration *declaration)
     json_decref(envelope);
 }
 
-static void
+static inline void
 watch_turn(struct watch *w)
 {
     cf_normalizer_turn_begin(w->n);
@@ -137,7 +137,7 @@ watch_turn(struct watch *w)
 }
 
 /* Ready and in the first turn, with an empty log. */
-static void
+static inline void
 watch_open_in_turn(struct watch *w, const struct cf_declaration *declaration)
 {
     watch_open(w, true);
@@ -146,7 +146,7 @@ watch_open_in_turn(struct watch *w, const struct cf_declaration *declaration)
     cf_buf_reset(&w->log);
 }
 
-static json_t *
+static inline json_t *
 js(const char *text)
 {
     struct cf_error err = {0};
@@ -157,7 +157,7 @@ js(const char *text)
 }
 
 /* One session/update by the text of its update object. */
-static void
+static inline void
 update(struct watch *w, const char *text)
 {
     json_t *params = json_pack("{s:s,s:o}", "sessionId", "s", "update", js(text));
@@ -172,14 +172,14 @@ update(struct watch *w, const char *text)
 #define CALL(id, more) "{\"sessionUpdate\":\"tool_call\",\"toolCallId\":\"" id "\"," more "}"
 #define MORE(id, more) "{\"sessionUpdate\":\"tool_call_update\",\"toolCallId\":\"" id "\"," more "}"
 
-static void
+static inline void
 finish(struct watch *w, const char *reason)
 {
     cf_normalizer_finished(w->n, reason, NULL, ++w->frame);
     cf_grammar_turn_end(w->g);
 }
 
-static void
+static inline void
 expect_at(struct cf_buf *log, const char *expected, int line)
 {
     ck_assert_msg(strcmp(log->len ? log->data : "", expected) == 0, "line %d:\n%s", line, log->len ? log->data : "");
@@ -188,7 +188,7 @@ expect_at(struct cf_buf *log, const char *expected, int line)
 #define expect_said(w, expected) expect_at(&(w)->log, expected, __LINE__)
 #define expect_found(w, expected) expect_at(&(w)->findings, expected, __LINE__)
 
-static void
+static inline void
 expect_verdict_at(struct watch *w, enum cf_grammar_check check, enum cf_verdict verdict, const char *words, int line)
 {
     struct cf_grammar_result result;

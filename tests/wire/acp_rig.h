@@ -21,7 +21,7 @@ struct rig {
     bool takes_requests, answers_at_once;
 };
 
-static void
+static inline void
 rig_send(void *user, const char *line, size_t len)
 {
     struct rig *rig = user;
@@ -30,32 +30,32 @@ rig_send(void *user, const char *line, size_t len)
     cf_buf_add(&rig->sent, line, len);
 }
 
-static void
+static inline void
 rig_initialized(void *user, json_t *result, uint64_t frame)
 {
     cf_buf_addf(&((struct rig *)user)->log, "initialized@%d\n", (int)frame);
 }
 
-static void
+static inline void
 rig_authenticated(void *user, uint64_t frame)
 {
     cf_buf_addf(&((struct rig *)user)->log, "authenticated@%d\n", (int)frame);
 }
 
-static void
+static inline void
 rig_session(void *user, const char *session_id, json_t *result, uint64_t frame)
 {
     cf_buf_addf(&((struct rig *)user)->log, "session %s@%d\n", session_id, (int)frame);
 }
 
-static void
+static inline void
 rig_update(void *user, json_t *params, json_t *update, uint64_t frame)
 {
     ck_assert(json_object_get(params, "update") == update);
     cf_buf_addf(&((struct rig *)user)->log, "%s@%d\n", cf_json_str(update, "sessionUpdate"), (int)frame);
 }
 
-static void
+static inline void
 rig_permission(void *user, const struct cf_acp_permission *permission)
 {
     struct rig *rig = user;
@@ -68,7 +68,7 @@ rig_permission(void *user, const struct cf_acp_permission *permission)
                                                   cf_acp_permission_pick(permission, true)), 0);
 }
 
-static bool
+static inline bool
 rig_request(void *user, const struct cf_acp_request *request)
 {
     struct rig *rig = user;
@@ -78,32 +78,32 @@ rig_request(void *user, const struct cf_acp_request *request)
     return rig->takes_requests;
 }
 
-static void
+static inline void
 rig_gone(void *user, const void *handle)
 {
     cf_buf_adds(&((struct rig *)user)->log, "gone\n");
 }
 
-static void
+static inline void
 rig_prompt_done(void *user, const char *stop_reason, json_t *result, uint64_t frame)
 {
     cf_buf_addf(&((struct rig *)user)->log, "done %s%s@%d\n", stop_reason, result == NULL ? " error" : "", (int)frame);
 }
 
-static void
+static inline void
 rig_call_failed(void *user, const char *method, json_t *error, uint64_t frame)
 {
     cf_buf_addf(&((struct rig *)user)->log, "failed %s %d %s@%d\n", method, (int)cf_json_int(error, "code", 0),
                 cf_json_str(error, "message"), (int)frame);
 }
 
-static void
+static inline void
 rig_finding(void *user, enum cf_acp_finding_kind kind, uint64_t frame, const char *text)
 {
     cf_buf_addf(&((struct rig *)user)->log, "! %s@%d\n", cf_acp_finding_name(kind), (int)frame);
 }
 
-static void
+static inline void
 rig_broken(void *user, const struct cf_error *err)
 {
     struct rig *rig = user;
@@ -113,13 +113,13 @@ rig_broken(void *user, const struct cf_error *err)
     cf_buf_adds(&rig->log, "broken\n");
 }
 
-static void
+static inline void
 rig_reply(void *user, json_t *result, json_t *error, uint64_t frame)
 {
     cf_buf_addf(&((struct rig *)user)->log, "reply %s@%d\n", result ? "result" : error ? "error" : "none", (int)frame);
 }
 
-static void
+static inline void
 rig_open(struct rig *rig, struct cf_acp_options options)
 {
     static const struct cf_acp_events events = {
@@ -134,7 +134,7 @@ rig_open(struct rig *rig, struct cf_acp_options options)
     ck_assert(rig->acp != NULL);
 }
 
-static void
+static inline void
 rig_close(struct rig *rig)
 {
     cf_acp_free(rig->acp);
@@ -142,14 +142,14 @@ rig_close(struct rig *rig)
     cf_buf_release(&rig->log);
 }
 
-static void
+static inline void
 rig_feed(struct rig *rig, const char *text)
 {
     ck_assert_int_eq(cf_acp_feed(rig->acp, text, strlen(text)), 0);
 }
 
 /* What happened since the last look. */
-static void
+static inline void
 expect_log_at(struct rig *rig, const char *expected, int line)
 {
     ck_assert_msg(strcmp(rig->log.len ? rig->log.data : "", expected) == 0, "line %d: %s", line, rig->log.len ? rig->log.data : "");
@@ -157,7 +157,7 @@ expect_log_at(struct rig *rig, const char *expected, int line)
 }
 #define expect_log(rig, expected) expect_log_at(rig, expected, __LINE__)
 
-static void
+static inline void
 expect_sent_at(struct rig *rig, const char *expected, int line)
 {
     ck_assert_msg(strcmp(rig->sent.len ? rig->sent.data : "", expected) == 0, "line %d: %s", line, rig->sent.len ? rig->sent.data : "");
@@ -165,13 +165,13 @@ expect_sent_at(struct rig *rig, const char *expected, int line)
 }
 #define expect_sent(rig, expected) expect_sent_at(rig, expected, __LINE__)
 
-static void
+static inline void
 ok(int status, const struct cf_error *err)
 {
     ck_assert_msg(status == 0, "%s", err->text);
 }
 
-static json_t *
+static inline json_t *
 js(const char *text)
 {
     struct cf_error err = {0};
@@ -181,7 +181,7 @@ js(const char *text)
     return value;
 }
 
-static void
+static inline void
 rig_session_new(struct rig *rig)
 {
     struct cf_error err = {0};
@@ -191,7 +191,7 @@ rig_session_new(struct rig *rig)
     json_decref(params);
 }
 
-static void
+static inline void
 rig_prompt(struct rig *rig)
 {
     struct cf_error err = {0};
@@ -209,7 +209,7 @@ rig_prompt(struct rig *rig)
 #define YES_NO "[{\"optionId\":\"n\",\"name\":\"No\",\"kind\":\"reject_once\"},{\"optionId\":\"y\",\"name\":\"Yes\",\"kind\":\"allow_once\"}]"
 
 /* To an open session, with nothing left in the logs. */
-static void
+static inline void
 rig_to_session(struct rig *rig, const char *client_capabilities)
 {
     struct cf_error err = {0};
