@@ -121,8 +121,8 @@ rule_artifact(const struct cf_check *check, const struct cf_node *node, const ch
         return -1;
     kind = cf_value_member(check->value, node, "kind");
     if (strcmp(kind->text, "git_commit") == 0)
-        return cf_check_object(check, node, at, commit, CF_COUNT(commit), "unknown_body_field");
-    return cf_check_object(check, node, at, by_digest, CF_COUNT(by_digest), "unknown_body_field");
+        return cf_event_check_object(check, node, at, commit, CF_COUNT(commit), "unknown_body_field");
+    return cf_event_check_object(check, node, at, by_digest, CF_COUNT(by_digest), "unknown_body_field");
 }
 
 #define CLAIM_ID {"claim_id", cf_rule_uuid, "claim_id_required"}
@@ -190,7 +190,7 @@ cf_check_body(const struct cf_check *check, const struct cf_node *body, const ch
 
     while (count < CF_COUNT(known->fields) && known->fields[count].name != NULL)
         count++;
-    return cf_check_object(check, body, "/body", known->fields, count, "unknown_body_field");
+    return cf_event_check_object(check, body, "/body", known->fields, count, "unknown_body_field");
 }
 
 static bool

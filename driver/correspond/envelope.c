@@ -37,7 +37,7 @@ rule_sender(const struct cf_check *check, const struct cf_node *node, const char
         {"session_id", cf_rule_uuid, "session_id_required"},
     };
 
-    return cf_check_object(check, node, at, fields, CF_COUNT(fields), "unknown_event_field");
+    return cf_event_check_object(check, node, at, fields, CF_COUNT(fields), "unknown_event_field");
 }
 
 static int
@@ -95,7 +95,7 @@ rule_scope(const struct cf_check *check, const struct cf_node *node, const char 
         {"paths", rule_paths, "paths_required"},
     };
 
-    return cf_check_object(check, node, at, fields, CF_COUNT(fields), "unknown_event_field");
+    return cf_event_check_object(check, node, at, fields, CF_COUNT(fields), "unknown_event_field");
 }
 
 static int
@@ -129,7 +129,7 @@ rule_authority(const struct cf_check *check, const struct cf_node *node, const c
         {"grants", rule_no_grants, "grants_required"},
     };
 
-    return cf_check_object(check, node, at, fields, CF_COUNT(fields), "unknown_event_field");
+    return cf_event_check_object(check, node, at, fields, CF_COUNT(fields), "unknown_event_field");
 }
 
 static int
@@ -152,7 +152,7 @@ rule_signature(const struct cf_check *check, const struct cf_node *node, const c
         {"value_b64url", rule_signature_value, "value_b64url_required"},
     };
 
-    return cf_check_object(check, node, at, fields, CF_COUNT(fields), "unknown_event_field");
+    return cf_event_check_object(check, node, at, fields, CF_COUNT(fields), "unknown_event_field");
 }
 
 int
@@ -183,6 +183,6 @@ cf_check_envelope(const struct cf_check *check, const struct cf_node *root, enum
     if (root->type != CF_VALUE_OBJECT)
         return cf_refuse_value(check, "event_not_object", "");
     if (form == CF_CORR_CORE)
-        return cf_check_object(check, root, "", core, CF_COUNT(core), "unknown_event_field");
-    return cf_check_object(check, root, "", full, CF_COUNT(full), "unknown_event_field");
+        return cf_event_check_object(check, root, "", core, CF_COUNT(core), "unknown_event_field");
+    return cf_event_check_object(check, root, "", full, CF_COUNT(full), "unknown_event_field");
 }

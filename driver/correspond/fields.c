@@ -94,7 +94,7 @@ cf_check_known(const struct cf_check *check, const struct cf_node *node, const c
 }
 
 int
-cf_check_object(const struct cf_check *check, const struct cf_node *node, const char *at,
+cf_event_check_object(const struct cf_check *check, const struct cf_node *node, const char *at,
                 const struct cf_field *fields, size_t count, const char *unknown)
 {
     if (cf_check_type(check, node, at, CF_VALUE_OBJECT) < 0 ||

@@ -20,7 +20,7 @@ struct cf_field {
 
 /* Object, unknown names (first in UTF-16 order), missing names in table order, then each present
  * member in table order. `unknown` is the reason for the second. */
-int cf_check_object(const struct cf_check *check, const struct cf_node *node, const char *at,
+int cf_event_check_object(const struct cf_check *check, const struct cf_node *node, const char *at,
                     const struct cf_field *fields, size_t count, const char *unknown);
 
 /* The two halves of it, for an object whose fields depend on one of them. */

@@ -127,7 +127,7 @@ read_key(struct cf_corr_keyring *keyring, const struct cf_check *check, const st
     char at[32];
 
     (void)snprintf(at, sizeof at, "/%u", index);
-    if (cf_check_object(check, node, at, fields, CF_COUNT(fields), "unknown_key_field") < 0)
+    if (cf_event_check_object(check, node, at, fields, CF_COUNT(fields), "unknown_key_field") < 0)
         return -1;
     public_key = cf_value_member(check->value, node, "public_key_b64url");
     memcpy(key.identity_id, cf_value_member(check->value, node, "identity_id")->text, sizeof key.identity_id);

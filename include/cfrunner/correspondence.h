@@ -196,6 +196,23 @@ CF_CHECKED CF_API int cf_corr_event_verify_signature(const struct cf_corr_event 
 CF_CHECKED CF_API int cf_corr_event_sign(const struct cf_corr_event *core, const unsigned char seed[32],
                               struct cf_corr_event **ret_event, struct cf_corr_refusal *refusal);
 
+/*
+ * An identity file: a JSON object {identity_id, signing_key_id, device_id, seed_b64url,
+ * public_key_b64url}. All but the seed may be left out (then ""); a public key must be the seed's.
+ */
+struct cf_corr_identity {
+    unsigned char seed[32];
+    char identity_id[CF_CORR_UUID_SIZE], signing_key_id[CF_CORR_UUID_SIZE];
+    char device_id[CF_CORR_UUID_SIZE];
+};
+CF_CHECKED CF_API int cf_corr_identity_read(const char *bytes, size_t len,
+                                 struct cf_corr_identity *ret_identity,
+                                 struct cf_corr_refusal *refusal);
+/* A new identity with random ids and key, and the file's text: returned, yours (wipe and free); NULL
+ * out of memory. */
+CF_API void cf_corr_identity_make(struct cf_corr_identity *ret_identity);
+CF_CHECKED CF_API char *cf_corr_identity_text(const struct cf_corr_identity *identity, size_t *ret_len);
+
 /* ---- drafting: an author who signs a series of events in one session ------------------------ */
 
 struct cf_corr_author {
@@ -209,6 +226,11 @@ struct cf_corr_author {
     const char *const *paths;           /* borrowed while the author is used */
     size_t path_count;
 };
+
+/* An author of a new session of `identity`, which must name all three ids. The strings and paths that
+ * follow are yours to set (repository_id, thread_id, paths, ...). */
+CF_CHECKED CF_API int cf_corr_author_init(struct cf_corr_author *author, const struct cf_corr_identity *identity,
+                               const char *project_id, struct cf_corr_refusal *refusal);
 
 /*
  * Signs one event of `kind` with `body_json` (a JSON object) and up to 16 parents, all cited ids
