@@ -163,6 +163,16 @@ CONTEXTS := $(patsubst %,$(B)/context/%/Dockerfile,oneshot-harness acp-harness f
 .PHONY: harnesses
 harnesses: $(CONTEXTS)
 
+# Their tests: the parts compiled once more with everybody's flags (so under ASan too), and the
+# programs themselves run against a model of the tests' own.
+HN_PARTS := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard docker/harness-common/*.c)) \
+            $(addprefix docker/acp-harness/,authority.c declare.c shape.c) tests/harness/rig.c)
+$(B)/tests/harness/%.o $(HN_PARTS): OURS += -Idocker/harness-common
+$(B)/tests/harness/test_%: $(B)/tests/harness/test_%.o $(SUPPORT) $(HN_PARTS) $(call archive,base) \
+                          | $(addprefix $(B)/,checkfu-oneshot acp-agent fault acp-script)
+	@echo "LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs check) $(LIBS)
+-include $(HN_PARTS:.o=.d)
+
 # ---- end of harnesses ------------------------------------------------------------------
 
 # ---- tests, demo, fuzzers, benchmarks ---------------------------------------------------

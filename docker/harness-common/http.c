@@ -159,7 +159,7 @@ hn_http_feed(struct hn_http *http, const char *bytes, size_t len, struct cf_erro
         *err = http->failure;
         return -1;
     }
-    if (HTTP_PARSER_ERRNO(&http->parser) != HPE_OK)
+    if (len > 0 && HTTP_PARSER_ERRNO(&http->parser) != HPE_OK)
         return cf_error_set(err, CF_ERROR_WIRE, 0, "the model's answer is not HTTP: %s",
                             http_errno_description(HTTP_PARSER_ERRNO(&http->parser)));
     if (len == 0)
