@@ -39,7 +39,7 @@ struct cf_watch {
 };
 
 int cf_watch_add(struct cf_init *init, struct cf_watch *watch, uint32_t events); /* -1: errno */
-void cf_watch_close(struct cf_watch *watch); /* closes the descriptor too */
+void cf_watch_close(struct cf_init *init, struct cf_watch *watch); /* and its descriptor */
 
 /* ---- stream.c: a channel and the descriptor (or maker of bytes) at its inner end ---------- */
 

@@ -31,10 +31,13 @@ cf_watch_add(struct cf_init *init, struct cf_watch *watch, uint32_t events)
 }
 
 void
-cf_watch_close(struct cf_watch *watch)
+cf_watch_close(struct cf_init *init, struct cf_watch *watch)
 {
-    if (watch->fd >= 0)
-        close(watch->fd); /* every descriptor here is the only one of its file: epoll forgets it */
+    if (watch->fd < 0)
+        return;
+    /* closing alone is not enough: a child just forked holds the same file until it execs */
+    (void)epoll_ctl(init->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL); /* fails for one never added */
+    close(watch->fd);
     watch->fd = -1;
 }
 

@@ -36,7 +36,7 @@ drain_to_pipe(struct cf_stream *stream, const char *bytes, size_t len)
 static void
 on_stdin_end(struct cf_stream *stream)
 {
-    cf_watch_close(&stream->watch); /* its reader sees the end of file */
+    cf_watch_close(stream->init, &stream->watch); /* its reader sees the end of file */
 }
 
 static const struct cf_stream_ops output_ops = {.fill = fill_from_pipe, .is_reset_discarding = true};
@@ -134,7 +134,7 @@ free_child(struct cf_child *child)
 {
     LIST_REMOVE(child, in_list);
     child->init->child_count--;
-    cf_watch_close(&child->status);
+    cf_watch_close(child->init, &child->status);
     free(child->program);
     free(child->cwd);
     free(child);
@@ -164,7 +164,7 @@ finish_start(struct cf_child *child)
     }
     child->request = 0;
     child->in = child->out = child->err = NULL;
-    cf_watch_close(&child->status);
+    cf_watch_close(child->init, &child->status);
 }
 
 static void

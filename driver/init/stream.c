@@ -44,7 +44,7 @@ cf_stream_end(struct cf_stream *stream)
     stream->is_dead = true;
     set_ready(stream, false);
     cf_mux_close(&stream->init->mux, &stream->channel);
-    cf_watch_close(&stream->watch);
+    cf_watch_close(stream->init, &stream->watch);
     cf_mux_bytes_release(&stream->held);
     SLIST_INSERT_HEAD(&stream->init->dead, stream, in_dead);
 }
