@@ -145,6 +145,10 @@ finish(struct cf_http_call *call, enum cf_http_fault fault)
     if (call->next != NULL)
         call->next->prev = call->prev;
     fill_result(call, fault, &result);
+    if (client->calls == NULL && !client->closing && client->clock_at_ms != 0) {
+        uv_timer_stop(&client->clock);
+        client->clock_at_ms = UINT64_MAX;
+    }
     call->events.done(call->user, &result);
     call_free(call);
 }

@@ -16,6 +16,7 @@
 
 struct live {
     uv_loop_t loop;
+    uv_timer_t tick; /* so that a turn of the loop is short, and its condition is looked at again */
     struct cf_engine *engine;
     /* the last answer of any call made through the helpers below */
     int answers, status, http_status, objects;
@@ -64,15 +65,29 @@ live_wait(struct live *live)
         ;
 }
 
+static inline void
+live_on_tick(uv_timer_t *tick)
+{
+}
+
+static inline void
+live_init(struct live *live)
+{
+    memset(live, 0, sizeof *live);
+    signal(SIGPIPE, SIG_IGN);
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+    uv_loop_init(&live->loop);
+    uv_timer_init(&live->loop, &live->tick);
+    uv_timer_start(&live->tick, live_on_tick, 5, 5);
+    uv_unref((uv_handle_t *)&live->tick);
+}
+
 static inline int
 live_open_at(struct live *live, const char *endpoint)
 {
     struct cf_engine_options options = { .endpoint = endpoint };
 
-    memset(live, 0, sizeof *live);
-    signal(SIGPIPE, SIG_IGN);
-    curl_global_init(CURL_GLOBAL_DEFAULT);
-    uv_loop_init(&live->loop);
+    live_init(live);
     if (cf_engine_open(&live->loop, &options, &live->engine, &live->err) < 0)
         return -1;
     if (cf_engine_connect(live->engine, 15000, live_on_connect, live, &live->err) < 0)
@@ -92,6 +107,7 @@ live_close(struct live *live)
 {
     if (live->engine != NULL)
         cf_engine_close(live->engine, live_on_closed, live);
+    uv_close((uv_handle_t *)&live->tick, NULL);
     uv_run(&live->loop, UV_RUN_DEFAULT);
     json_decref(live->json);
     live->json = NULL;

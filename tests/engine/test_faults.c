@@ -24,9 +24,7 @@ connect_to(struct fault *fault, const struct fake_answer *answers, size_t count)
     struct cf_engine_options options = { .docker_config_dir = "/nonexistent" };
 
     memset(fault, 0, sizeof *fault);
-    signal(SIGPIPE, SIG_IGN);
-    curl_global_init(CURL_GLOBAL_DEFAULT);
-    uv_loop_init(&live->loop);
+    live_init(live);
     fake_open(&fault->fake, &live->loop, answers, count);
     options.endpoint = fault->fake.url;
     ck_assert_int_eq(cf_engine_open(&live->loop, &options, &live->engine, &live->err), 0);
