@@ -161,6 +161,8 @@ cf_cli_test_oci(int argc, char **argv)
     test.eyes.verbose = flags.quiet ? -1 : flags.verbose;
     if (status == 0)
         status = run_test(&test, &launch, argv - 1, &err);
+    for (int i = 1; i < argc; i++) /* reading may have stopped before it */
+        flags.json |= strcmp(argv[i], "--json") == 0;
     if (status < 0)
         test.exit_code = cf_cli_refuse(&err, 2, flags.json);
     cf_launch_done(&launch);

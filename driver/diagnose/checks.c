@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define BASE_URL_FIX "call the model at OPENAI_BASE_URL, ANTHROPIC_BASE_URL or CHECKFU_MODEL_BASE_URL, with the key beside it"
+
 struct judge {
     const struct cf_diagnose_facts *facts;
     json_t *checks;
@@ -46,8 +48,9 @@ passed(struct judge *j, const char *id, json_t *evidence, const char *fmt, ...)
     va_end(args);
 }
 
-static void __attribute__((format(printf, 5, 6)))
-failed(struct judge *j, const char *id, json_t *evidence, json_t *error, const char *fmt, ...)
+/* `fix` is used where the error itself has none. */
+static void __attribute__((format(printf, 6, 7)))
+failed(struct judge *j, const char *id, json_t *evidence, json_t *error, const char *fix, const char *fmt, ...)
 {
     va_list args;
     json_t *check;
@@ -55,8 +58,13 @@ failed(struct judge *j, const char *id, json_t *evidence, json_t *error, const c
     va_start(args, fmt);
     check = add(j, id, "failed", evidence, fmt, args);
     va_end(args);
-    if (json_is_object(error))
+    if (json_is_object(error)) {
         (void)json_object_set(check, "error", error);
+        if (cf_json_str(error, "fix") != NULL && *cf_json_str(error, "fix") != '\0')
+            fix = cf_json_str(error, "fix");
+    }
+    if (fix != NULL)
+        (void)json_object_set_new(check, "fix", json_string(fix));
     if (j->first_failed == NULL)
         j->first_failed = id;
 }
@@ -178,7 +186,7 @@ check_image(struct judge *j)
     const char *digest = cf_json_str(image, "digest"), *arch = cf_json_str(image, "architecture");
 
     if (image == NULL) {
-        failed(j, "image_resolved", NULL, run_error(j), "%s", error_text(j));
+        failed(j, "image_resolved", NULL, run_error(j), NULL, "%s", error_text(j));
         return false;
     }
     passed(j, "image_resolved", json_pack("[{s:s}]", "engine", "image"), "%.19s%s %s%s",
@@ -197,7 +205,7 @@ check_sandbox(struct judge *j)
     const char *network = cf_json_str(isolation, "network");
 
     if (isolation == NULL) {
-        failed(j, "sandbox_provisioned", NULL, run_error(j), "%s", error_text(j));
+        failed(j, "sandbox_provisioned", NULL, run_error(j), NULL, "%s", error_text(j));
         return false;
     }
     (void)has_phase(j, "sandbox", &ms);
@@ -214,20 +222,20 @@ check_handshake(struct judge *j)
     const char *name = cf_json_str(agent, "name"), *version = cf_json_str(agent, "version");
 
     if (!json_is_object(json_object_get(j->facts->run, "capability_set"))) {
-        failed(j, "initialize_handshake", NULL, run_error(j), "%s", error_text(j));
+        failed(j, "initialize_handshake", NULL, run_error(j), NULL, "%s", error_text(j));
         return false;
     }
     if (!j->teardown_proven)
-        failed(j, "initialize_handshake", NULL, NULL, "teardown_not_proven");
+        failed(j, "initialize_handshake", NULL, NULL, NULL, "teardown_not_proven");
     else
         passed(j, "initialize_handshake", json_pack("[{s:i}]", "frame", 2), "v1, agent %s %s",
                name != NULL ? name : "(unnamed)", version != NULL ? version : "");
     if (!has_phase(j, "session", &ms)) {
-        failed(j, "session_start", NULL, run_error(j), "%s", error_text(j));
+        failed(j, "session_start", NULL, run_error(j), NULL, "%s", error_text(j));
         return false;
     }
     if (!j->teardown_proven)
-        failed(j, "session_start", NULL, NULL, "teardown_not_proven");
+        failed(j, "session_start", NULL, NULL, NULL, "teardown_not_proven");
     else
         passed(j, "session_start", json_pack("[{s:i}]", "frame", 4), "session open after %lld ms",
                (long long)ms);
@@ -245,24 +253,23 @@ check_exchange(struct judge *j, const char *id)
     const char *hint = cf_json_str(refused, "hint");
 
     if (turn == NULL)
-        failed(j, id, NULL, run_error(j), "%s", error_text(j));
+        failed(j, id, NULL, run_error(j), NULL, "%s", error_text(j));
     else if (!is_finished)
-        failed(j, id, evidence_call(seen), error != NULL ? error : run_error(j), "%s",
+        failed(j, id, evidence_call(seen), error != NULL ? error : run_error(j), NULL, "%s",
                cf_json_str(error, "message") != NULL ? cf_json_str(error, "message") : error_text(j));
     else if (seen == NULL && call_with(j, 1, NULL) == NULL && refused != NULL)
-        failed(j, id, evidence_call(refused), NULL, "the relay refused %s %s (%s)%s%s", cf_json_str(refused, "method"),
-               cf_json_str(refused, "path"), cf_json_str(refused, "refused"), hint != NULL && *hint ? ": " : "",
-               hint != NULL ? hint : "");
+        failed(j, id, evidence_call(refused), NULL, hint != NULL && *hint ? hint : BASE_URL_FIX, "the relay refused %s %s (%s)", cf_json_str(refused, "method"),
+               cf_json_str(refused, "path"), cf_json_str(refused, "refused"));
     else if (seen == NULL)
-        failed(j, id, evidence_call(call_with(j, 1, NULL)), NULL, "the prompt's nonce never reached the model relay: %s",
+        failed(j, id, evidence_call(call_with(j, 1, NULL)), NULL, BASE_URL_FIX, "the prompt's nonce never reached the model relay: %s",
                call_with(j, 1, NULL) != NULL ? "calls came without it" : "no model call was made");
     else if (answered == NULL)
-        failed(j, id, evidence_call(seen), NULL, "the relay could not answer the call that carried the nonce");
+        failed(j, id, evidence_call(seen), NULL, "read the whole answer before closing the connection", "the relay could not answer the call that carried the nonce");
     else if (!said(j, 0, j->facts->answer_nonce[0]))
-        failed(j, id, evidence_call(answered), NULL,
+        failed(j, id, evidence_call(answered), NULL, "put the model's answer into the output, word for word",
                "the model's answer nonce is not in the harness's messages: the answer was dropped");
     else if (!j->teardown_proven)
-        failed(j, id, NULL, NULL, "teardown_not_proven");
+        failed(j, id, NULL, NULL, NULL, "teardown_not_proven");
     else
         passed(j, id, evidence_call(answered), "both nonces came through in %lld ms",
                (long long)cf_json_int(turn, "took_ms", 0));
@@ -280,11 +287,10 @@ check_model_plane(struct judge *j)
         passed(j, "model_plane_reached", evidence_call(seen), "%lld served, on %s",
                (long long)cf_json_int(totals, "served", 0), cf_json_str(seen, "path"));
     else if (refused != NULL)
-        failed(j, "model_plane_reached", evidence_call(refused), NULL, "only refused calls: %s %s (%s)",
+        failed(j, "model_plane_reached", evidence_call(refused), NULL, BASE_URL_FIX, "only refused calls: %s %s (%s)",
                cf_json_str(refused, "method"), cf_json_str(refused, "path"), cf_json_str(refused, "refused"));
     else
-        failed(j, "model_plane_reached", NULL, NULL,
-               "the relay served no call with the prompt's nonce; is OPENAI_BASE_URL or ANTHROPIC_BASE_URL used?");
+        failed(j, "model_plane_reached", NULL, NULL, BASE_URL_FIX, "the relay served no call with the prompt's nonce");
 }
 
 static void
@@ -294,7 +300,7 @@ check_observations(struct judge *j)
     json_int_t count = cf_json_int(observations, "count", 0);
 
     if (bad != NULL)
-        failed(j, "observations_normalized", json_pack("[{s:I}]", "seq", cf_json_int(bad, "seq", 0)), NULL,
+        failed(j, "observations_normalized", json_pack("[{s:I}]", "seq", cf_json_int(bad, "seq", 0)), NULL, NULL,
                "observation %lld is outside the contract: %s", (long long)cf_json_int(bad, "seq", 0),
                cf_json_str(bad, "why"));
     else if (turn_of(j, 1) == NULL || count == 0)
@@ -317,7 +323,7 @@ check_transport(struct judge *j)
     else if (seen != NULL)
         passed(j, "prompt_transport", evidence_call(seen), "%s: the prompt's nonce arrived", transport);
     else
-        failed(j, "prompt_transport", NULL, NULL, "%s: nothing shows that the harness read its prompt", transport);
+        failed(j, "prompt_transport", NULL, NULL, "read the prompt and send it to the model as the last user text", "%s: nothing shows that the harness read its prompt", transport);
 }
 
 static void
@@ -330,10 +336,10 @@ check_output(struct judge *j)
     if (turn == NULL)
         skipped(j, "output_mode", "not reached: %s", j->first_failed);
     else if (!cf_str_same(cf_json_str(turn, "outcome"), "finished"))
-        failed(j, "output_mode", NULL, error, "%s: %s", mode,
+        failed(j, "output_mode", NULL, error, NULL, "%s: %s", mode,
                cf_json_str(error, "message") != NULL ? cf_json_str(error, "message") : error_text(j));
     else if (messages == 0)
-        failed(j, "output_mode", NULL, NULL, "%s: the output held no agent message", mode);
+        failed(j, "output_mode", NULL, NULL, "print the answer on stdout in the declared mode", "%s: the output held no agent message", mode);
     else
         passed(j, "output_mode", NULL, "%s: %zu message(s) read", mode, messages);
 }
@@ -347,13 +353,13 @@ check_resume(struct judge *j, int number)
     if (turn == NULL)
         skipped(j, "resume", "not reached: %s", j->first_failed);
     else if (!cf_str_same(cf_json_str(turn, "outcome"), "finished"))
-        failed(j, "resume", NULL, error, "the resumed turn failed: %s", cf_json_str(error, "message"));
+        failed(j, "resume", NULL, error, NULL, "the resumed turn failed: %s", cf_json_str(error, "message"));
     else if (call != NULL)
         passed(j, "resume", evidence_call(call), "turn 2's request held turn 1's answer");
     else if (said(j, 1, j->facts->answer_nonce[0]))
         passed(j, "resume", NULL, "turn 2's output held turn 1's answer");
     else
-        failed(j, "resume", NULL, NULL,
+        failed(j, "resume", NULL, NULL, "keep state beneath the working directory and read it when the flag is there",
                "the second turn, run with %s, knew nothing of the first one's answer",
                cf_json_str(j->facts->release, "resume_flag"));
 }
@@ -366,9 +372,9 @@ check_schema(struct judge *j, int number)
     if (turn == NULL)
         skipped(j, "output_schema", "not reached: %s", j->first_failed);
     else if (!cf_str_same(cf_json_str(turn, "outcome"), "finished"))
-        failed(j, "output_schema", NULL, error, "%s", cf_json_str(error, "message"));
+        failed(j, "output_schema", NULL, error, NULL, "%s", cf_json_str(error, "message"));
     else if (!said(j, 2, j->facts->answer_nonce[2]))
-        failed(j, "output_schema", NULL, NULL, "the schema's turn did not report the model's answer");
+        failed(j, "output_schema", NULL, NULL, "print the model's JSON answer as the last message", "the schema's turn did not report the model's answer");
     else
         passed(j, "output_schema", NULL, "last message valid, holds the answer");
 }
@@ -400,7 +406,7 @@ check_grammar(struct judge *j)
         } else if (cf_str_same(status, "passed")) {
             passed(j, id, evidence, "%s", summary);
         } else {
-            failed(j, id, evidence, NULL, "%s", summary);
+            failed(j, id, evidence, NULL, "the frame is shown with -v; the rule is in README, the grammar", "%s", summary);
         }
     }
 }
@@ -416,12 +422,12 @@ check_teardown(struct judge *j)
         passed(j, "teardown_drained", NULL, "%zu removed, 0 left, in %lld ms", removed,
                (long long)cf_json_int(teardown, "took_ms", 0));
     else if (first != NULL)
-        failed(j, "teardown_drained", NULL, NULL, "%zu left, e.g. %s %s: %s; remove with: %s", json_array_size(left),
+        failed(j, "teardown_drained", NULL, NULL, "cfrunner reap", "%zu left, e.g. %s %s: %s; remove with: %s", json_array_size(left),
                cf_json_str(first, "kind"), cf_json_str(first, "id"),
                cf_json_str(first, "why") != NULL ? cf_json_str(first, "why") : "still there",
                cf_json_str(first, "remove") != NULL ? cf_json_str(first, "remove") : "cfrunner reap");
     else
-        failed(j, "teardown_drained", NULL, NULL, "nothing proves that all is gone: the engine did not answer; run: cfrunner reap");
+        failed(j, "teardown_drained", NULL, NULL, "run cfrunner reap when the engine answers again", "nothing proves that all is gone");
 }
 
 json_t *

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define INDENT 39 /* where a check's fact begins: group 13, mark 2, id 23 and a space */
+#define DETAIL 15 /* where a failure's own lines begin */
 
 struct page {
     struct cf_buf *to;
@@ -210,7 +211,7 @@ static void
 put_check(const struct page *p, json_t *check, const char *group)
 {
     const char *id = cf_json_str(check, "id"), *status = cf_json_str(check, "status"),
-               *fix = cf_json_str(cf_json_obj(check, "error"), "fix");
+               *fix = cf_json_str(check, "fix");
     bool is_good = cf_str_same(status, "passed"), is_bad = cf_str_same(status, "failed");
     char summary[520], head[64];
     int at;
@@ -228,6 +229,9 @@ put_check(const struct page *p, json_t *check, const char *group)
         char skipped[560];
         (void)snprintf(skipped, sizeof skipped, "skipped: %s", summary);
         put_wrapped(p, at, INDENT, FAINT, skipped);
+    } else if (is_bad && at + (int)width_of(summary) > p->columns) { /* grows on failure, and only then */
+        (void)cf_buf_addf(p->to, "\n%*s", DETAIL, "");
+        put_wrapped(p, DETAIL, DETAIL, BAD, summary);
     } else {
         put_wrapped(p, at, INDENT, is_bad ? BAD : PLAIN, summary);
     }
@@ -235,8 +239,8 @@ put_check(const struct page *p, json_t *check, const char *group)
         char line[400];
         (void)snprintf(line, sizeof line, "fix: %s", fix);
         cf_utf8_make_line(line);
-        (void)cf_buf_addf(p->to, "%*s", INDENT, "");
-        put_wrapped(p, INDENT, INDENT, BOLD, line);
+        (void)cf_buf_addf(p->to, "%*s", DETAIL, "");
+        put_wrapped(p, DETAIL, DETAIL, BOLD, line);
     }
 }
 

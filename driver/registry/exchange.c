@@ -245,7 +245,7 @@ read_next(struct exchange *ex)
     if (ex->left == 0)
         (void)cf_http_reply_end(ex->http);
     else if (!ex->waits_for_drain)
-        cf_file_read(ex->file, ex->at, on_piece, ex);
+        cf_file_fetch(ex->file, ex->at, on_piece, ex);
 }
 
 /* "bytes=FIRST-[LAST]" within the blob; anything else is as if it were absent. */

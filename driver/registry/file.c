@@ -232,7 +232,7 @@ read_some(struct cf_file *file)
 }
 
 void
-cf_file_read(struct cf_file *file, uint64_t offset, cf_file_done_fn *done, void *user)
+cf_file_fetch(struct cf_file *file, uint64_t offset, cf_file_done_fn *done, void *user)
 {
     if (file->bytes == NULL)
         file->bytes = malloc(CF_FILE_PIECE);

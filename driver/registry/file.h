@@ -25,7 +25,7 @@ struct cf_file *cf_file_new(uv_loop_t *loop, const char *path, bool is_new, void
 /* Appends; `bytes` are copied. `done` comes later, once, unless cf_file_close comes first. */
 void cf_file_write(struct cf_file *file, const char *bytes, size_t len, cf_file_done_fn *done, void *user);
 /* Reads up to CF_FILE_PIECE bytes at `offset`; result 0 at the file's end. */
-void cf_file_read(struct cf_file *file, uint64_t offset, cf_file_done_fn *done, void *user);
+void cf_file_fetch(struct cf_file *file, uint64_t offset, cf_file_done_fn *done, void *user);
 /* Ends writing and gives the file its name; `path` is copied. */
 void cf_file_rename(struct cf_file *file, const char *path, cf_file_done_fn *done, void *user);
 

@@ -44,6 +44,16 @@ static const struct row rows[] = {
     {NULL, "permission", ENUM, AT(permission), 0, 0, {"deny", "allow", "end"}},
     {NULL, "continues", FLAG, AT(continues), 0, 0, {0}},
     {NULL, "skip_reap", FLAG, AT(skip_reap), 0, 0, {0}},
+    {NULL, "files", LIST, AT(files), 0, 0, {0}},
+    {NULL, "state_in", TEXT, AT(state_in), 0, 4096, {0}},
+    {NULL, "state_out", TEXT, AT(state_out), 0, 4096, {0}},
+    {NULL, "collect", TEXT, AT(collect), 0, 4096, {0}},
+    {"hooks", "post_materialize", LIST, AT(hooks[CF_HOOK_POST_MATERIALIZE]), 0, 0, {0}},
+    {"hooks", "pre_writeback", LIST, AT(hooks[CF_HOOK_PRE_WRITEBACK]), 0, 0, {0}},
+    {"hooks", "on_failure", ENUM, AT(hooks_go_on), 0, 0, {"abort", "continue"}},
+    {"hooks", "timeout_ms", COUNT, AT(hook_ms), 1, 3600000, {0}},
+    {"limits", "collect_bytes", COUNT, AT(collect_bytes), 0, 1e15, {0}},
+    {"limits", "collect_entries", COUNT, AT(collect_entries), 1, 1000000, {0}},
     {"limits", "memory_bytes", COUNT, AT(memory_bytes), 6291456, 1e15, {0}},
     {"limits", "cpus", REAL, AT(cpus), 0.01, 4096, {0}},
     {"limits", "pids", COUNT, AT(pids), 8, 4194304, {0}},
@@ -92,7 +102,7 @@ read_choice(const struct row *row, const json_t *value, void *to, struct cf_erro
     for (int i = 0; i < 4 && row->choices[i] != NULL; i++) {
         if (!cf_str_same(json_string_value(value), row->choices[i]))
             continue;
-        if (row->offset == AT(is_ephemeral))
+        if (row->offset == AT(is_ephemeral) || row->offset == AT(hooks_go_on))
             *(bool *)to = i == 1;
         else
             *(int *)to = i;
@@ -142,7 +152,8 @@ read_group(json_t *object, const char *group, struct cf_run_options *options, st
     json_object_foreach(object, name, value)
     {
         const struct row *row = NULL;
-        bool is_group = group == NULL && (strcmp(name, "limits") == 0 || strcmp(name, "deadlines_ms") == 0);
+        bool is_group = group == NULL && (strcmp(name, "limits") == 0 || strcmp(name, "deadlines_ms") == 0 ||
+                                          strcmp(name, "hooks") == 0);
         if (json_is_null(value))
             continue;
         if (is_group && json_is_object(value)) {
@@ -181,6 +192,97 @@ check_env(const json_t *env, struct cf_error *err)
     return 0;
 }
 
+/* A text without NUL that one argument may hold. */
+static bool
+is_argument(const json_t *value)
+{
+    return json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value) &&
+           json_string_length(value) <= 131071;
+}
+
+static bool
+is_command(const json_t *command)
+{
+    size_t i;
+    json_t *word;
+
+    if (!json_is_array(command))
+        return is_argument(command) && json_string_length(command) > 0;
+    json_array_foreach((json_t *)command, i, word)
+        if (!is_argument(word))
+            return false;
+    return json_array_size(command) >= 1 && json_array_size(command) <= 256 &&
+           json_string_value(json_array_get(command, 0))[0] == '/';
+}
+
+static int
+check_hooks(const struct cf_run_options *options, struct cf_error *err)
+{
+    static const char *const names[CF_HOOK_PHASES] = {"post_materialize", "pre_writeback"};
+
+    for (int phase = 0; phase < CF_HOOK_PHASES; phase++) {
+        size_t count = json_array_size(options->hooks[phase]);
+        if (count > CF_HOOKS_MOST)
+            return cf_error_set(err, CF_ERROR_CONFIG, 0, "options: hooks.%s has %zu commands, at most %u are allowed",
+                                names[phase], count, CF_HOOKS_MOST);
+        for (size_t i = 0; i < count; i++) {
+            if (is_command(json_array_get(options->hooks[phase], i)))
+                continue;
+            (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "options: hooks.%s[%zu] is not a command", names[phase], i);
+            return cf_error_fix(err, "give a text for /bin/sh -c, or an array of texts that begins with an absolute "
+                                     "program; each at most 131,071 bytes");
+        }
+    }
+    return 0;
+}
+
+/* Beneath the working directory, or absolute and not in what belongs to the kernel or to us. */
+static const char *
+wrong_with_target(const char *target)
+{
+    static const char *const reserved[] = {"/proc", "/sys", "/dev", "/.cf"};
+    const char *segment = target;
+
+    for (size_t i = 0; i < CF_COUNT(reserved); i++) {
+        size_t len = strlen(reserved[i]);
+        if (strncmp(target, reserved[i], len) == 0 && (target[len] == '/' || target[len] == '\0'))
+            return "is not a place for files";
+    }
+    if (*target == '\0' || strlen(target) > 4096)
+        return "has no length of a path";
+    for (; segment != NULL; segment = strchr(segment, '/')) {
+        segment += *segment == '/';
+        if (strncmp(segment, "..", 2) == 0 && (segment[2] == '/' || segment[2] == '\0'))
+            return "has a .. in it";
+    }
+    return NULL;
+}
+
+static int
+check_files(const json_t *files, struct cf_error *err)
+{
+    json_t *file;
+    size_t i;
+
+    if (json_array_size(files) > 1000)
+        return cf_error_set(err, CF_ERROR_CONFIG, 0, "options: more than 1,000 files; stage a folder instead");
+    json_array_foreach((json_t *)files, i, file)
+    {
+        json_t *source = json_object_get(file, "source"), *target = json_object_get(file, "target");
+        const char *wrong;
+        if (json_object_size(file) != 2 || !is_argument(source) || !is_argument(target) ||
+            json_string_length(source) == 0 || json_string_length(source) > 4096)
+            return cf_error_set(err, CF_ERROR_CONFIG, 0, "options: files[%zu] is not {\"source\",\"target\"}", i);
+        wrong = wrong_with_target(json_string_value(target));
+        if (wrong == NULL)
+            continue;
+        (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "options: the target of %.200s %s: %.200s", json_string_value(source),
+                           wrong, json_string_value(target));
+        return cf_error_fix(err, "give a path in the working directory, or an absolute one that the image's user may write");
+    }
+    return 0;
+}
+
 int
 cf_run_options_decode(const char *json, size_t len, struct cf_run_options *options, struct cf_error *err)
 {
@@ -197,6 +299,9 @@ cf_run_options_decode(const char *json, size_t len, struct cf_run_options *optio
     options->whole_ms = 600000;
     options->grace_ms = 10000;
     options->drain_ms = 10000;
+    options->hook_ms = 60000;
+    options->collect_bytes = 1ull << 30;
+    options->collect_entries = 100000;
     options->model = "local-replay-model";
     options->json = cf_json_parse(json, len, &limits, err);
     if (options->json == NULL)
@@ -205,7 +310,11 @@ cf_run_options_decode(const char *json, size_t len, struct cf_run_options *optio
         return cf_error_set(err, CF_ERROR_CONFIG, 0, "options: not a JSON object");
     if (read_group(options->json, NULL, options, err) < 0)
         return -1;
-    return options->env != NULL ? check_env(options->env, err) : 0;
+    if (options->state_in != NULL)
+        options->continues = true;
+    if (check_env(options->env, err) < 0 || check_files(options->files, err) < 0)
+        return -1;
+    return check_hooks(options, err);
 }
 
 void

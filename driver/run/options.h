@@ -11,6 +11,9 @@
 enum cf_permission_policy { CF_PERMISSION_DENY, CF_PERMISSION_ALLOW, CF_PERMISSION_END };
 enum cf_pull_policy_option { CF_PULL_OPTION_MISSING, CF_PULL_OPTION_ALWAYS, CF_PULL_OPTION_NEVER };
 
+enum cf_hook_phase { CF_HOOK_POST_MATERIALIZE, CF_HOOK_PRE_WRITEBACK, CF_HOOK_PHASES };
+#define CF_HOOKS_MOST 16u
+
 struct cf_run_options {
     json_t *json; /* the document; strings below are borrowed from it */
     const char *name, *engine, *docker_config_dir, *state_dir;
@@ -30,6 +33,13 @@ struct cf_run_options {
     uint64_t start_ms, initialize_ms, session_ms, turn_ms, idle_ms, whole_ms, grace_ms, drain_ms;
     bool continues;           /* oneshot: the first turn already continues a prior state */
     bool skip_reap;
+    json_t *files;            /* [{"source","target"}] to stage, or NULL */
+    const char *state_in;     /* a folder staged into the working directory; implies continues */
+    const char *collect, *state_out; /* folders to fill with the working directory after the run */
+    uint64_t collect_bytes, collect_entries;
+    json_t *hooks[CF_HOOK_PHASES]; /* each a text or a list of texts (an exact argv), or NULL */
+    bool hooks_go_on;         /* on_failure: continue */
+    uint64_t hook_ms;
 };
 
 CF_CHECKED int cf_run_options_decode(const char *json, size_t len, struct cf_run_options *options, struct cf_error *err);

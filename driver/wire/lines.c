@@ -68,14 +68,15 @@ hand_out(struct cf_lines *lines, const char *line, size_t len, cf_line_fn *on_li
     lines->number++;
     if (len > 0 && line[len - 1] == '\r')
         len--;
+    if (len > lines->limit_bytes) { /* a BOM counts: it may have been held before it was known */
+        on_line(user, line, lines->limit_bytes, lines->number, true);
+        return;
+    }
     if (is_first && len >= 3 && memcmp(line, "\xef\xbb\xbf", 3) == 0) {
         line += 3;
         len -= 3;
     }
-    if (len > lines->limit_bytes)
-        on_line(user, line, lines->limit_bytes, lines->number, true);
-    else
-        on_line(user, line, len, lines->number, false);
+    on_line(user, line, len, lines->number, false);
 }
 
 /* Adds to the unfinished line; one longer than the limit is handed out now and dropped from

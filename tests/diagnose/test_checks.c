@@ -262,10 +262,10 @@ START_TEST(a_report_stays_in_its_columns_and_harmless)
     struct cf_report_style style = {.unicode = true, .columns = 80};
     struct cf_buf page;
     json_t *result = json_pack(
-        "{s:s, s:s, s:s, s:s, s:i, s:[{s:s, s:s, s:s, s:{s:s}}], s:{s:[], s:[{s:s, s:s}]}, s:[{s:s, s:i, s:s}]}", "status",
+        "{s:s, s:s, s:s, s:s, s:i, s:[{s:s, s:s, s:s, s:s}], s:{s:[], s:[{s:s, s:s}]}, s:[{s:s, s:i, s:s}]}", "status",
         "failed", "name", "evil\033[2J\xe2\x80\xae name", "protocol", "acp-v1", "blame", "harness", "exit_code", 1, "checks",
         "id", "prompt_exchange", "status", "failed", "summary",
-        "a word that is very longaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa \033]0;x\007", "error",
+        "a word that is very longaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa \033]0;x\007",
         "fix", "do\nthis", "teardown", "removed", "left", "kind", "container", "id", "c\001", "findings", "id",
         "stdout_pollution", "frame", 1, "text", "Welcome\033[31m");
 

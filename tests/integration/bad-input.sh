@@ -34,11 +34,14 @@ entry() { # entry NAME PATH WORD
     says "$1" "$3"; is "$1: blames the harness" '.blame == "harness" and .status == "failed"'
 }
 entry "entrypoint not in the image" /opt/fault/bin/none "/opt/fault/bin/none"
-for f in $(ls "$CTX/fault/root/opt/fault/bin" 2>/dev/null); do echo "      lookalike: $f"; done
-entry "entrypoint not executable" /opt/fault/bin/not-executable "executable"
-entry "entrypoint for another architecture" /opt/fault/bin/other-architecture "arch"
-entry "entrypoint is a folder" /opt/fault/bin/folder "older"
-entry "interpreter missing" /opt/fault/bin/no-interpreter "interpreter"
+entry "entrypoint not executable" /opt/fault/bin/not-executable "not executable"
+entry "entrypoint for another architecture" /opt/fault/bin/wrong-arch "is a program for"
+entry "entrypoint is a folder" /opt/fault/bin/folder "folder"
+entry "interpreter missing" /opt/fault/bin/bad-interpreter "interpreter"
+entry "loader missing" /opt/fault/bin/needs-loader "loader"
+entry "dangling link" /opt/fault/bin/dangling "dangling"
+entry "empty file" /opt/fault/bin/empty "empty"
+entry "plain text" /opt/fault/bin/plain-text "#!"
 cf "working directory is created" 0 test oci "${FAULT[@]}" --working-directory /made/for/us --json
 cf "working directory that cannot be" 1 test oci "${FAULT[@]}" --working-directory /proc --json
 says "working directory that cannot be" "/proc"
