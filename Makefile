@@ -198,15 +198,23 @@ tested: all harnesses unit-bins $(B)/tests/support/registry asan-bins
 asan-bins:
 	@$(MAKE) --no-print-directory B=$(B)/asan CFLAGS="$(ASAN)" all harnesses unit-bins fuzz-replays $(B)/asan/tests/support/registry
 
-# The registry room as a program of its own. Its object stands aside: the program has the name of
-# the source's folder.
-$(B)/support-registry.o: tests/support/registry/main.c
-	@mkdir -p $(@D)
-	@echo "CC $<"; $(CC) $(OURS) $(CFLAGS) -c -o $@ $<
-$(B)/tests/support/registry: $(B)/support-registry.o $(foreach r,registry loop json base,$(call archive,$(r)))
-	@mkdir -p $(@D)
-	@echo "LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
--include $(B)/support-registry.d
+# Two rooms as programs of their own. Their objects stand aside: a program has the name of its
+# source's folder.
+define support_program
+$(B)/support-$(1).o: tests/support/$(1)/main.c
+	@mkdir -p $$(@D)
+	@echo "CC $$<"; $$(CC) $$(OURS) $$(CFLAGS) -c -o $$@ $$<
+$(B)/tests/support/$(1): $(B)/support-$(1).o $(foreach r,$(1) loop json base,$(call archive,$(r)))
+	@mkdir -p $$(@D)
+	@echo "LD $$@"; $$(CC) $$(CFLAGS) $$(LDFLAGS) -o $$@ $$< -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(LIBS)
+-include $(B)/support-$(1).d
+endef
+$(foreach p,registry relay,$(eval $(call support_program,$(p))))
+
+# The vendors' SDKs against the relay; needs npm, so it is no part of `make test`.
+.PHONY: test-sdk
+test-sdk: $(B)/tests/support/relay
+	tests/sdk/run $(B)
 
 # Fuzzers: with clang they search (make fuzz FUZZ_S=60), with gcc they replay what is in fixtures.
 FUZZ_S   ?= 60

@@ -381,7 +381,13 @@ fill_up(struct world *world)
     ask(world, "POST", path, NULL, bytes, sizeof bytes, &answer);
     ck_assert_int_eq(answer.status, 413);
     ck_assert_ptr_nonnull(strstr(answer.body.data, "SIZE_INVALID"));
-    push_blob(world, bytes, 1000, digest); /* the refused one was given up: all the room is here again */
+    ask(world, "POST", "a/blobs/uploads/", NULL, "", 0, &answer);
+    header_of(&answer, "Location", path, sizeof path);
+    for (int i = 0; i < 2; i++) {
+        ask(world, "PATCH", path, NULL, bytes, 600, &answer);
+        ck_assert_int_eq(answer.status, i == 0 ? 202 : 413);
+    }
+    push_blob(world, bytes, 1000, digest); /* the refused ones were given up: all the room is here again */
     for (int i = 0; i < 65; i++) {
         ask(world, "POST", "a/blobs/uploads/", NULL, "", 0, &answer);
         ck_assert_int_eq(answer.status, i < 64 ? 202 : 429);

@@ -87,6 +87,7 @@ static const struct {
     {"{\"model\":\"m\",\"metadata\":{\"stream\":true,\"model\":\"no\",\"messages\":[1]},\"messages\":[]}", INPUT, CF_ITEM_NONE},
     {"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"aab-\"},{\"role\":\"user\",\"content\":\"aab-c\"}]}",
      INPUT, CF_ITEM_USER},
+    {"{\"model\":\"m\",\"metadata\":[\"aab-\",\"aab-c\",\"old\",\"-1\"],\"messages\":[]}", INPUT, CF_ITEM_NONE},
     {"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"aab-aab-aab-c\"}]}", FOUND | LAST | MAIN, CF_ITEM_USER},
 };
 
