@@ -183,8 +183,10 @@ on_facts(void *user, int status, json_t *answer, const struct cf_error *err)
         status = is_missing(content, &own);
     } else if (status < 0) {
         own = *err;
-        if (err->kind == CF_ERROR_IMAGE)
+        if (err->kind == CF_ERROR_IMAGE) {
             cf_error_wrap(&own, "%s cannot be reached by the image's user", content->path);
+            cf_error_fix(&own, "let that user pass the folders above it: RUN chmod a+x FOLDER");
+        }
     } else {
         status = judge_facts(content, answer, &own);
     }

@@ -6,6 +6,7 @@
  */
 #include "sandbox/inside.h"
 
+#include "base/buf.h"
 #include "base/str.h"
 #include "json/json.h"
 
@@ -30,14 +31,12 @@ cf_sandbox_fail(struct cf_sandbox *sb, const struct cf_error *err)
     uv_timer_stop(&sb->ping_timer);
     if (!sb->is_ready) {
         cf_steps_cancel(&sb->steps, &why); /* the row under way settles, and the way up begins */
-        if (sb->link != NULL)
-            cf_link_end(sb->link, &why);
+        cf_link_end(sb->link, &why);
         return;
     }
     sb->is_told = true;
     sb->events.on_failed(sb->user, &why); /* may close us: that ends in a later turn of the loop */
-    if (sb->link != NULL)
-        cf_link_end(sb->link, &why);
+    cf_link_end(sb->link, &why);
 }
 
 /* ---- finding out --------------------------------------------------------------------------- */
@@ -59,7 +58,11 @@ judge_exit(struct cf_sandbox *sb, const json_t *state, struct cf_error *err)
 {
     int code = (int)cf_json_int(state, "ExitCode", -1);
 
-    if (cf_json_bool(state, "OOMKilled", false) && !(sb->link != NULL && cf_link_saw_bye(sb->link))) {
+    if (sb->was_killed_by_engine) {
+        cf_error_set(err, CF_ERROR_ENGINE, code, "the container was killed through the engine by somebody else (signal %d)",
+                     sb->killed_by_signal);
+        cf_error_fix(err, "leave it alone while the run lasts");
+    } else if ((sb->was_oom || cf_json_bool(state, "OOMKilled", false)) && !cf_link_saw_bye(sb->link)) {
         cf_error_set(err, CF_ERROR_HARNESS, code, "the sandbox ran out of memory and its pid 1 was ended (limit %llu MiB)",
                      (unsigned long long)(sb->plan.limits.memory_bytes >> 20));
         cf_error_fix(err, "give it more with --memory, or make the harness use less");
@@ -70,12 +73,12 @@ judge_exit(struct cf_sandbox *sb, const json_t *state, struct cf_error *err)
         cf_error_set(err, CF_ERROR_INTERNAL, code, "cf-init could not go on (exit 71)");
     } else if (code == PROTOCOL_EXIT) {
         cf_error_set(err, CF_ERROR_INTERNAL, code, "cf-init ended the sandbox: what it was sent broke the protocol (exit 72)");
-    } else if (sb->link != NULL && cf_link_saw_bye(sb->link)) {
+    } else if (cf_link_saw_bye(sb->link)) {
         cf_error_set(err, CF_ERROR_INTERNAL, code, "cf-init ended by itself, unasked (exit %d)", code);
     } else {
-        cf_error_set(err, CF_ERROR_HARNESS, code, "pid 1 was ended from inside, or the container was killed from outside (exit %d%s)",
-                     code, code == 137 ? ", SIGKILL" : "");
-        cf_error_fix(err, "if nobody stopped or killed the container by hand, the harness did");
+        cf_error_set(err, CF_ERROR_HARNESS, code, "pid 1 was ended from inside (exit %d%s)", code,
+                     code == 137 ? ", SIGKILL" : "");
+        cf_error_fix(err, "a harness must leave pid 1 alone; nobody else ended it through the engine");
     }
 }
 
@@ -104,17 +107,103 @@ judge_state(struct cf_sandbox *sb, const json_t *state, struct cf_error *err)
 }
 
 static void
+tell(struct cf_sandbox *sb, struct cf_error *why)
+{
+    sb->loose_calls--;
+    uv_timer_stop(&sb->work_timer);
+    add_last_words(sb, why);
+    if (sb->steps.dir == CF_STEPS_UP) /* the way up began meanwhile */
+        cf_teardown_on_exit(sb);
+    else
+        cf_sandbox_fail(sb, why);
+}
+
+/* ---- a killer's traces ---------------------------------------------------------------------- */
+
+static void
+on_past_event(void *user, json_t *event)
+{
+    struct cf_sandbox *sb = user;
+    const char *action = cf_json_str(event, "Action");
+    const char *signal = cf_json_str(cf_json_obj(cf_json_obj(event, "Actor"), "Attributes"), "signal");
+    uint64_t number = 0;
+
+    if (cf_str_same(action, "oom"))
+        sb->was_oom = true;
+    if (!cf_str_same(action, "kill"))
+        return;
+    sb->was_killed_by_engine = true;
+    if (signal != NULL && cf_parse_u64(signal, 1, 64, &number))
+        sb->killed_by_signal = (int)number;
+}
+
+/* Without an answer the exit code has to do. */
+static void
+on_past_events(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+{
+    struct cf_sandbox *sb = user;
+    struct cf_error why = {0};
+
+    sb->demise_call = NULL;
+    judge_exit(sb, sb->end_state, &why);
+    tell(sb, &why);
+}
+
+/*
+ * Whoever kills through the engine leaves an event; a process inside does not. The engine keeps
+ * the last 256, and replays those of a span that has passed. The span is told in its own time.
+ */
+static int
+ask_past(struct cf_sandbox *sb, const json_t *state, struct cf_error *err)
+{
+    const char *finished = cf_json_str(state, "FinishedAt");
+    char text[32], filters[256];
+    struct cf_buf path = {0};
+    int64_t at;
+
+    if (finished == NULL || strlen(finished) < 20 || finished[strlen(finished) - 1] != 'Z')
+        return -1;
+    (void)snprintf(text, sizeof text, "%.19sZ", finished);
+    if (!cf_labels_read_time(text, &at))
+        return -1;
+    (void)snprintf(filters, sizeof filters, "{\"container\":[\"%.128s\"]}", sb->container_id);
+    (void)cf_buf_adds(&path, "/events");
+    (void)snprintf(text, sizeof text, "%lld", (long long)at - 30);
+    (void)cf_engine_query(&path, "since", text);
+    (void)snprintf(text, sizeof text, "%lld", (long long)at + 1);
+    (void)cf_engine_query(&path, "until", text);
+    (void)cf_engine_query(&path, "filters", filters);
+    struct cf_engine_request request = {
+        .method = "GET", .path = path.data, .deadline_ms = ASK_MS, .on_object = on_past_event};
+    int rc = path.failed ? -1 : cf_engine_call(sb->engine, &request, on_past_events, sb, &sb->demise_call, err);
+    cf_buf_release(&path);
+    return rc;
+}
+
+/* ---- its state ----------------------------------------------------------------------------------- */
+
+static bool
+is_unexplained(const struct cf_sandbox *sb, const json_t *state)
+{
+    const char *status = cf_json_str(state, "Status");
+    int64_t code = cf_json_int(state, "ExitCode", -1);
+
+    return cf_str_same(status, "exited") && !cf_link_saw_bye(sb->link) &&
+           (code < DEAD_MAN_EXIT || code > PROTOCOL_EXIT);
+}
+
+static void
 on_state(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
 {
     struct cf_sandbox *sb = user;
     struct cf_error why = {0};
 
     sb->demise_call = NULL;
-    sb->loose_calls--;
-    uv_timer_stop(&sb->work_timer);
     if (status == 0 && cf_json_obj(reply->json, "State") != NULL) {
         json_decref(sb->end_state);
         sb->end_state = json_incref(cf_json_obj(reply->json, "State"));
+        if (sb->steps.dir == CF_STEPS_DOWN && is_unexplained(sb, sb->end_state) && ask_past(sb, sb->end_state, &why) == 0)
+            return;
         judge_state(sb, sb->end_state, &why);
     } else if (status < 0 && err->kind == CF_ERROR_NOT_FOUND) {
         cf_error_set(&why, CF_ERROR_ENGINE, 404, "the container was removed by somebody else");
@@ -124,11 +213,7 @@ on_state(void *user, int status, const struct cf_engine_reply *reply, const stru
                      status < 0 ? err->text : "its inspection has no state");
         cf_error_fix(&why, "start the engine again; what is left of this run is removed by cfrunner reap");
     }
-    add_last_words(sb, &why);
-    if (sb->steps.dir == CF_STEPS_UP) /* the way up began meanwhile */
-        cf_teardown_on_exit(sb);
-    else
-        cf_sandbox_fail(sb, &why);
+    tell(sb, &why);
 }
 
 static void

@@ -107,7 +107,8 @@ struct cf_sandbox {
     char *working_directory; /* the real one, once it stands */
 
     bool is_ready, is_failed, is_told, is_closing, stop_awaited, is_over, is_ending;
-    bool demise_begun;
+    bool demise_begun, was_killed_by_engine, was_oom;
+    int killed_by_signal;
     struct cf_error stream_error; /* why the stream ended; kind NONE: end of file */
     int loose_calls;              /* kill and inspect calls that belong to no row */
     struct cf_engine_call *kill_call, *demise_call;

@@ -156,8 +156,8 @@ cf_labels_is_id(const char *text, const char *prefix)
 
 /* Exactly the form that cf_clock_rfc3339 writes. Written again, it must come out the same, which
  * refuses 31 February without a calendar of our own. */
-static bool
-read_time(const char *text, int64_t *ret_unix)
+bool
+cf_labels_read_time(const char *text, int64_t *ret_unix)
 {
     struct tm tm = {0};
     char again[21];
@@ -216,8 +216,8 @@ cf_labels_read(const json_t *object, struct cf_labels *ret)
     if (sandbox == NULL || !is_name(sandbox) || process == NULL ||
         !cf_process_identity_read(process, &read.process))
         return false;
-    if (created == NULL || !read_time(created, &read.created) || deadline == NULL ||
-        !read_time(deadline, &read.deadline))
+    if (created == NULL || !cf_labels_read_time(created, &read.created) || deadline == NULL ||
+        !cf_labels_read_time(deadline, &read.deadline))
         return false;
     memcpy(read.owner, owner, strlen(owner) + 1);
     memcpy(read.run, run, strlen(run) + 1);

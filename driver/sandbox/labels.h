@@ -52,6 +52,9 @@ json_t *cf_labels_write(const struct cf_labels *labels);
  */
 bool cf_labels_read(const json_t *object, struct cf_labels *ret);
 
+/* "2026-01-02T03:04:05Z", exactly, to unix seconds. */
+bool cf_labels_read_time(const char *text, int64_t *ret_unix);
+
 /* "own_"/"run_" and 32 lower-case hex digits. */
 bool cf_labels_is_id(const char *text, const char *prefix);
 

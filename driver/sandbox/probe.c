@@ -18,6 +18,7 @@ struct cf_probe {
     struct cf_engine_call *call;
     char *path; /* looked at now */
     int hops;
+    struct cf_error refusal; /* what the engine said of the whole path */
 };
 
 /* ---- the entrypoint ------------------------------------------------------------------------ */
@@ -77,6 +78,49 @@ judge_entry(const struct cf_probe *probe, const struct cf_path_stat *st, struct 
     return 0;
 }
 
+/* ---- a path that cannot be followed ------------------------------------------------------------ */
+
+/*
+ * An engine answers 500 for a path that leads through a file or in a circle of symlinks, and a
+ * HEAD has no body to say so; and it answers 500 for troubles of its own. So what lies above is
+ * asked, from below: where that is well, the path was at fault.
+ */
+static void on_above(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err);
+
+static int
+ask_above(struct cf_probe *probe)
+{
+    struct cf_sandbox *sb = probe->sandbox;
+    struct cf_error unused = {0};
+    char *slash = strrchr(probe->path, '/');
+
+    if (slash == NULL || slash[1] == '\0') /* the root was asked already */
+        return -1;
+    slash[slash == probe->path] = '\0';
+    return cf_engine_archive_stat(sb->engine, sb->container_id, probe->path, on_above, probe, &probe->call, &unused);
+}
+
+static void
+on_above(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+{
+    struct cf_probe *probe = user;
+    const char *entry = probe->sandbox->options.entrypoint;
+    struct cf_path_stat st;
+    struct cf_error own = probe->refusal;
+
+    probe->call = NULL;
+    if (status < 0 && err->kind == CF_ERROR_ENGINE && err->code >= 500 && ask_above(probe) == 0)
+        return;
+    if (status == 0 && cf_path_stat_read(reply->header_path_stat, &st, &own) == 0) {
+        if (st.type == CF_PATH_FILE)
+            cf_error_set(&own, CF_ERROR_IMAGE, 0, "entrypoint %s is not in the image: %s is a file, not a folder", entry, probe->path);
+        else
+            cf_error_set(&own, CF_ERROR_IMAGE, 0, "entrypoint %s cannot be followed below %s: symlinks that point at each other", entry, probe->path);
+        cf_error_fix(&own, "give --entrypoint the path of the program itself inside the image");
+    }
+    cf_row_part(probe->sandbox, -1, &own);
+}
+
 static int ask_entry(struct cf_probe *probe, struct cf_error *err);
 
 static void
@@ -92,9 +136,10 @@ on_entry(void *user, int status, const struct cf_engine_reply *reply, const stru
         own = *err;
         if (err->kind == CF_ERROR_NOT_FOUND)
             (void)entry_missing(probe, &own);
-        else if (err->kind == CF_ERROR_ENGINE && err->code == 500 && strcasestr(err->text, "not a directory") != NULL) {
-            cf_error_set(&own, CF_ERROR_IMAGE, 0, "entrypoint %s is not in the image: a part of its path is a file", sb->options.entrypoint);
-            (void)cf_error_fix(&own, "give --entrypoint the program's path inside the image");
+        else if (err->kind == CF_ERROR_ENGINE && err->code >= 500) {
+            probe->refusal = *err;
+            if (ask_above(probe) == 0)
+                return;
         }
     } else if ((status = cf_path_stat_read(reply->header_path_stat, &st, &own)) == 0) {
         if (st.type == CF_PATH_SYMLINK) {

@@ -205,6 +205,8 @@ on_first_look(void *user, int status, json_t *answer, const struct cf_error *err
     if (status < 0) {
         own = *err;
         cf_error_wrap(&own, "the working directory %s", sb->plan.working_directory);
+        if (own.kind == CF_ERROR_IMAGE)
+            cf_error_fix(&own, "choose another with --working-directory, for instance /workspace");
     } else if ((status = judge(sb, answer, &own)) == 0) {
         if (is_ready(answer)) {
             finish(sb, answer);
