@@ -128,7 +128,8 @@ void text_turn_begin(struct cf_normalizer *n);
 
 /* ---- tools.c ---- */
 void tool_update(struct cf_normalizer *n, json_t *call, bool is_start, const char *subagent, uint64_t frame);
-void tool_permission(struct cf_normalizer *n, json_t *call, uint64_t frame);
+void tool_permission(struct cf_normalizer *n, json_t *call, const char *subagent, uint64_t frame);
+void tools_tell_held(struct cf_normalizer *n, uint64_t frame);
 void tools_end_turn(struct cf_normalizer *n, uint64_t frame);
 void tools_release(struct cf_normalizer *n);
 /* ---- toolname.c ---- */

@@ -55,6 +55,8 @@ void cf_normalizer_text(struct cf_normalizer *, const char *text, size_t len, ui
 CF_CHECKED int cf_normalizer_object(struct cf_normalizer *, json_t *object, uint64_t line, struct cf_error *err);
 /* the runner's own */
 void cf_normalizer_file_changed(struct cf_normalizer *, const char *event, const char *path); /* once per path and event a turn */
+/* Whether this turn told this event of this path (to the letter). */
+bool cf_normalizer_has_file(const struct cf_normalizer *, const char *event, const char *path);
 void cf_normalizer_hook(struct cf_normalizer *, json_t *payload);
 void cf_normalizer_steering(struct cf_normalizer *, const char *event_id, const char *disposition, uint64_t frame);
 /* Ends the turn's output as a terminal does, but is none: what comes later is dropped and counted. */

@@ -271,27 +271,34 @@ tool_update(struct cf_normalizer *n, json_t *call, bool is_start, const char *su
 }
 
 void
-tool_permission(struct cf_normalizer *n, json_t *call, uint64_t frame)
+tool_permission(struct cf_normalizer *n, json_t *call, const char *subagent, uint64_t frame)
 {
     cf_auto_free char *canonical = id_of(n, call, frame);
-    struct tool *tool = canonical == NULL ? NULL : look_up(n, canonical, find(n, canonical) == NULL ||
-                                                           find(n, canonical)->turn != n->turn, frame);
+    struct tool *known = canonical == NULL ? NULL : find(n, canonical);
+    bool is_start = known == NULL || known->turn != n->turn;
+    struct tool *tool = canonical == NULL ? NULL : look_up(n, canonical, is_start, frame);
 
     if (tool == NULL)
         return;
-    merge(n, tool, call, "");
+    merge(n, tool, call, subagent);
     tool->is_announced = true;
     use_now(n, tool, frame);
-    tell(n, tool, "", frame);
+    tell(n, tool, subagent, frame);
 }
 
 /* Calls that were announced and never got far enough to be told are told now. */
+void
+tools_tell_held(struct cf_normalizer *n, uint64_t frame)
+{
+    for (size_t i = n->first_of_turn; i < n->tool_count; i++)
+        use_now(n, n->tools[i], frame);
+}
+
 void
 tools_end_turn(struct cf_normalizer *n, uint64_t frame)
 {
     for (size_t i = n->first_of_turn; i < n->tool_count; i++) {
         struct tool *tool = n->tools[i];
-        use_now(n, tool, frame);
         if (!tool->is_settled)
             obs_finding(n, "tool_without_result", frame, "tool call \"%.80s\" had no result when the turn ended",
                         tool->use_id);

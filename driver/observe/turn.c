@@ -166,24 +166,18 @@ obs_file_changed(struct cf_normalizer *n, const char *event, const char *path, u
     obs_end(n, &view);
 }
 
+bool
+cf_normalizer_has_file(const struct cf_normalizer *n, const char *event, const char *path)
+{
+    cf_auto_free char *key = NULL;
+
+    return asprintf(&key, "%s %s", event, path) >= 0 && json_object_get(n->files, key) != NULL;
+}
+
 void
 cf_normalizer_file_changed(struct cf_normalizer *n, const char *event, const char *path)
 {
     obs_file_changed(n, event, path, 0);
-}
-
-void
-cf_normalizer_requires_action(struct cf_normalizer *n, json_t *action, uint64_t frame)
-{
-    struct cf_observation view = {.frame = frame, .detail = cf_json_str(action, "kind"),
-                                  .tool_use_id = cf_json_str(action, "tool_use_id")};
-
-    if (n->is_closed)
-        return;
-    cf_normalizer_flush(n, frame);
-    meta_settle_subagents(n, "canceled", frame);
-    tell_tree(n, CF_OBSERVATION_REQUIRES_ACTION, "action", action, &view);
-    n->is_closed = true;
 }
 
 /* ---- the turn ---- */
@@ -209,7 +203,32 @@ cf_normalizer_flush(struct cf_normalizer *n, uint64_t frame)
 {
     text_boundary(n);
     if (!n->is_closed)
-        tools_end_turn(n, frame);
+        tools_tell_held(n, frame);
+}
+
+/* Everything that belongs before the turn's last word. */
+static void
+close_turn(struct cf_normalizer *n, const char *subagents_end_as, uint64_t frame)
+{
+    if (n->is_closed)
+        return;
+    cf_normalizer_flush(n, frame);
+    tools_end_turn(n, frame);
+    if (subagents_end_as != NULL)
+        meta_settle_subagents(n, subagents_end_as, frame);
+    n->is_closed = true;
+}
+
+void
+cf_normalizer_requires_action(struct cf_normalizer *n, json_t *action, uint64_t frame)
+{
+    struct cf_observation view = {.frame = frame, .detail = cf_json_str(action, "kind"),
+                                  .tool_use_id = cf_json_str(action, "tool_use_id")};
+
+    if (n->is_closed)
+        return;
+    close_turn(n, "canceled", frame);
+    tell_tree(n, CF_OBSERVATION_REQUIRES_ACTION, "action", action, &view);
 }
 
 /* False when this turn has had its terminal. */
@@ -220,8 +239,6 @@ open_terminal(struct cf_normalizer *n, uint64_t frame)
         obs_finding(n, "second_terminal", frame, "the turn had ended already; its second end was dropped");
         return false;
     }
-    if (!n->is_closed)
-        cf_normalizer_flush(n, frame);
     n->has_terminal = true;
     return true;
 }
@@ -283,11 +300,9 @@ cf_normalizer_finished(struct cf_normalizer *n, const char *stop_reason, json_t 
         reason = held;
     if (!open_terminal(n, frame))
         return;
-    if (strcmp(reason, "interrupted") == 0)
-        meta_settle_subagents(n, "canceled", frame);
+    close_turn(n, strcmp(reason, "interrupted") == 0 ? "canceled" : NULL, frame);
     if (!n->has_text && !n->has_tool && strcmp(reason, "end_turn") == 0)
         obs_finding(n, "empty_turn", frame, "the turn ended without a message and without a tool call");
-    n->is_closed = true;
     view.detail = reason;
     if (held != NULL) {
         tell_held(n, reason, &view);
@@ -307,8 +322,7 @@ cf_normalizer_failed(struct cf_normalizer *n, const struct cf_error *error, bool
 
     if (!open_terminal(n, frame))
         return;
-    meta_settle_subagents(n, "failed", frame);
-    n->is_closed = true;
+    close_turn(n, "failed", frame);
     view.type = is_retryable ? CF_OBSERVATION_RETRYABLE_FAILURE : CF_OBSERVATION_FAILED;
     view.detail = cf_error_type(error->kind);
     obs_begin(n, (enum cf_observation_type)view.type);

@@ -103,5 +103,5 @@ cf_normalizer_permission(struct cf_normalizer *n, json_t *tool_call, uint64_t fr
         return;
     }
     meta_read(n, NULL, tool_call, &meta, frame);
-    tool_permission(n, tool_call, frame);
+    tool_permission(n, tool_call, meta.subagent, frame);
 }

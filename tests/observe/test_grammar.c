@@ -74,6 +74,27 @@ START_TEST(subagents_that_break_the_rules_are_named)
 }
 END_TEST
 
+START_TEST(a_call_first_met_in_a_permission_keeps_its_author)
+{
+    struct watch w;
+    json_t *call = js("{\"toolCallId\":\"p\",\"_meta\":{\"checkfu.subagent\":{\"phase\":\"activity\",\"subagent\":\"a\"}}}");
+
+    watch_open_in_turn(&w, &all);
+    update(&w, START("a"));
+    cf_normalizer_permission(w.n, call, 9);
+    update(&w, DONE("a", "completed"));
+    update(&w, MORE("p", "\"status\":\"completed\""));
+    expect_said(&w, "subagent_started@2 {\"subagent\":\"SUB1\",\"name\":\"Na\"}\n"
+                    "tool_use@9 {\"tool_use_id\":\"p\",\"tool\":\"harness:other\",\"args\":{},\"subagent\":\"SUB1\"}\n"
+                    "subagent_completed@3 {\"subagent\":\"SUB1\",\"disposition\":\"completed\"}\n"
+                    "tool_result@4 {\"tool_use_id\":\"p\",\"result\":null,\"subagent\":\"SUB1\"}\n");
+    finish(&w, "end_turn");
+    expect_verdict(&w, SUBAGENT_CORRELATION, PASSED, "1 started");
+    json_decref(call);
+    watch_close(&w);
+}
+END_TEST
+
 START_TEST(an_interrupted_turn_settles_its_subagents)
 {
     struct watch w;
@@ -267,6 +288,7 @@ END_TEST
 
 UNIT_MAIN("observe/grammar", tcase_add_test(tc, two_nested_subagents_interleave);
           tcase_add_test(tc, subagents_that_break_the_rules_are_named);
+          tcase_add_test(tc, a_call_first_met_in_a_permission_keeps_its_author);
           tcase_add_test(tc, an_interrupted_turn_settles_its_subagents);
           tcase_add_test(tc, undecodable_and_unknown_members_are_ignored_and_counted);
           tcase_add_test(tc, steering_is_acknowledged_exactly_once);
