@@ -40,11 +40,11 @@ initialize(struct hn_agent *agent, json_t *id, json_t *params)
     if (agent->options->require_auth)
         json_array_append_new(methods, json_pack("{s:s, s:s}", "id", "token", "name",
                                                  "The token in the environment"));
-    result = json_pack("{s:i, s:{s:b, s:{s:b, s:b, s:b}, s:{s:{}, s:{}, s:{}, s:{}}, s:{s:{}}}, "
+    result = json_pack("{s:i, s:{s:b, s:{s:b, s:b, s:b}, s:{s:b}, s:{s:{}, s:{}, s:{}, s:{}}, s:{s:{}}}, "
                        "s:{s:s, s:s, s:s}, s:o}",
                        "protocolVersion", PROTOCOL_VERSION, "agentCapabilities", "loadSession", 1,
                        "promptCapabilities", "image", media, "audio", media, "embeddedContext", 1,
-                       "sessionCapabilities", "list", "resume", "close", "delete", "auth", "logout",
+                       "mcpCapabilities", "http", 1, "sessionCapabilities", "list", "resume", "close", "delete", "auth", "logout",
                        "agentInfo", "name", "checkfu-reference-acp", "title", "Reference ACP agent",
                        "version", CFRUNNER_VERSION, "authMethods", methods);
     if (declaration != NULL)

@@ -7,6 +7,7 @@
 #define HN_AGENT_H
 
 #include "authority.h"
+#include "mcp.h"
 #include "wire.h"
 
 struct hn_agent_options {
@@ -30,6 +31,7 @@ struct hn_session {
     const char *mode, *verbosity; /* static words */
     bool is_open;                 /* closed ones can be loaded again until deleted */
     struct hn_authority authority;
+    struct hn_mcp *servers;
     json_t *messages;             /* the conversation, as dialect.h has it */
     unsigned tools_made, messages_made;
     double cost;

@@ -81,6 +81,7 @@ static void
 session_free(struct hn_session *session)
 {
     hn_authority_release(&session->authority);
+    hn_mcp_free(session->servers);
     json_decref(session->messages);
     free(session->cwd);
     free(session);
@@ -155,10 +156,8 @@ hn_session_replay(struct hn_agent *agent, struct hn_session *session)
 
 /* ---- the methods ------------------------------------------------------------------------ */
 
-/* An agent that took a server and then did not connect to it would start without the tools
- * that were asked for, and say nothing. */
 static const char *
-setup_fault(struct hn_agent *agent, json_t *params, bool needs_servers)
+setup_fault(json_t *params, bool needs_servers)
 {
     json_t *servers = json_object_get(params, "mcpServers");
     const char *cwd = json_string_value(json_object_get(params, "cwd"));
@@ -167,16 +166,15 @@ setup_fault(struct hn_agent *agent, json_t *params, bool needs_servers)
         return "cwd must be an absolute path";
     if ((needs_servers || servers != NULL) && !json_is_array(servers))
         return "mcpServers must be an array";
-    if (json_array_size(servers) > 0)
-        return "this agent uses no MCP servers, and advertises none";
     return NULL;
 }
 
 void
 hn_session_new(struct hn_agent *agent, json_t *id, json_t *params)
 {
-    const char *fault = setup_fault(agent, params, true);
+    const char *fault = setup_fault(params, true);
     struct hn_authority authority = { 0 };
+    struct hn_mcp *servers = NULL;
     struct hn_session *session;
     struct cf_error err;
     json_t *result;
@@ -188,6 +186,9 @@ hn_session_new(struct hn_agent *agent, json_t *id, json_t *params)
     if (fault == NULL && hn_authority_read(&authority, json_object_get(params, "_meta"),
                                            &agent->options->declared, &err) < 0)
         fault = err.text;
+    if (fault == NULL &&
+        hn_mcp_connect(&servers, json_object_get(params, "mcpServers"), &err) < 0)
+        fault = err.text;
     if (fault != NULL) {
         hn_wire_error(&agent->wire, id, HN_INVALID_PARAMS, fault);
         hn_authority_release(&authority);
@@ -195,6 +196,7 @@ hn_session_new(struct hn_agent *agent, json_t *id, json_t *params)
     }
     session = session_make(agent, json_string_value(json_object_get(params, "cwd")));
     session->authority = authority;
+    session->servers = servers;
     if (authority.resumed != NULL)
         json_array_extend(session->messages, authority.resumed);
     result = setup_result(session);
@@ -207,7 +209,7 @@ void
 hn_session_load(struct hn_agent *agent, json_t *id, json_t *params, bool with_replay)
 {
     struct hn_session *session = named_session(agent, id, params);
-    const char *fault = session != NULL ? setup_fault(agent, params, with_replay) : NULL;
+    const char *fault = session != NULL ? setup_fault(params, with_replay) : NULL;
 
     if (session == NULL)
         return;
@@ -215,7 +217,7 @@ hn_session_load(struct hn_agent *agent, json_t *id, json_t *params, bool with_re
         hn_wire_error(&agent->wire, id, HN_INVALID_PARAMS, fault);
         return;
     }
-    session->is_open = true;
+    session->is_open = true; /* its MCP servers are those it was made with */
     if (with_replay)
         hn_session_replay(agent, session);
     hn_wire_result(&agent->wire, id, setup_result(session));

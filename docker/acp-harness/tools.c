@@ -42,6 +42,7 @@ hn_tools_offered(const struct hn_turn *turn)
             json_array_append_new(list, json_pack("{s:s, s:s, s:o}", "name", tools[i].name,
                                                   "description", tools[i].description, "parameters",
                                                   json_loads(tools[i].parameters, 0, NULL)));
+    hn_mcp_offer(turn->session->servers, list);
     return list;
 }
 
@@ -180,7 +181,9 @@ hn_tool_carry_out(struct hn_turn *turn, json_t *call)
             kind = tools[i].kind;
         }
     hn_tool_begin(turn, id, NULL, name, kind, json_incref(input));
-    if (tool == 0)
+    if (tool == 0 && hn_mcp_call(turn->session->servers, name, input, &outcome.text, &outcome.failed))
+        turn->count.mcp++;
+    else if (tool == 0)
         fail(&outcome, "there is no such tool");
     else if (!hn_turn_may(turn, tool))
         fail(&outcome, "this tool is outside the session's ceiling");

@@ -90,6 +90,8 @@ on_header_value(http_parser *parser, const char *at, size_t len)
         return -1;
     if (http->field.data != NULL && strcasecmp(http->field.data, "content-type") == 0)
         http->is_event_stream = strncasecmp(http->value.data, "text/event-stream", 17) == 0;
+    if (http->field.data != NULL && strcasecmp(http->field.data, "mcp-session-id") == 0)
+        snprintf(http->mcp_session, sizeof http->mcp_session, "%s", http->value.data);
     return 0;
 }
 

@@ -41,6 +41,7 @@ struct hn_http {
     struct cf_buf field, value, refusal;
     bool in_value, is_event_stream, has_head, is_complete, callback_failed;
     int status;
+    char mcp_session[128]; /* the Mcp-Session-Id header, when there was one */
     struct cf_error failure;
 };
 

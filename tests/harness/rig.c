@@ -154,8 +154,33 @@ read_request(int fd, char *path, size_t size)
     return asked;
 }
 
+/* The same process is an MCP server at /mcp, whose one tool gives back what it is given. */
+static char *
+mcp_answer(json_t *body)
+{
+    const char *method = json_string_value(json_object_get(body, "method"));
+    json_t *params = json_object_get(body, "params"), *root, *result;
+    char *out;
+
+    if (json_object_get(body, "id") == NULL)
+        return strdup("");
+    if (strcmp(method, "tools/list") == 0)
+        result = json_pack("{s:[{s:s, s:s, s:{s:s}}]}", "tools", "name", "echo", "description",
+                           "Gives back its text", "inputSchema", "type", "object");
+    else if (strcmp(method, "tools/call") == 0)
+        result = json_pack("{s:[{s:s, s:O}]}", "content", "type", "text", "text",
+                           json_object_get(json_object_get(params, "arguments"), "text"));
+    else
+        result = json_pack("{s:s, s:{}}", "protocolVersion", "2025-06-18", "capabilities");
+    root = json_pack("{s:s, s:O, s:o}", "jsonrpc", "2.0", "id", json_object_get(body, "id"),
+                     "result", result);
+    out = json_dumps(root, JSON_COMPACT);
+    json_decref(root);
+    return out;
+}
+
 static void
-serve(struct rig_model *model, int fd, int nth)
+serve(struct rig_model *model, int fd, int *nth)
 {
     char path[256], text[65536];
     json_t *asked = read_request(fd, path, sizeof path), *body;
@@ -174,7 +199,16 @@ serve(struct rig_model *model, int fd, int nth)
     while (model->gated && access(model->gate, F_OK) != 0)
         usleep(5000);
     stream = json_is_true(json_object_get(body, "stream"));
-    calls = model->tool != NULL && nth == 0 && json_object_get(body, "tools") != NULL;
+    if (strcmp(path, "/mcp") == 0) {
+        out = mcp_answer(body);
+        dprintf(fd, "HTTP/1.1 200 X\r\nMcp-Session-Id: box-1\r\nContent-Type: application/json\r\n"
+                    "Content-Length: %zu\r\n\r\n%s", strlen(out), out);
+        free(out);
+        json_decref(asked);
+        return;
+    }
+    calls = model->tool != NULL && *nth == 0 && json_object_get(body, "tools") != NULL;
+    ++*nth;
     snprintf(text, sizeof text, "echo: %s", last_user_text(body));
     if (model->status != 0)
         out = strdup("{\"error\":{\"message\":\"not today\"}}");
@@ -210,9 +244,10 @@ rig_model_start(struct rig_model *model)
     model->pid = fork();
     if (model->pid == 0) {
         signal(SIGPIPE, SIG_IGN);
-        for (int nth = 0;; nth++) {
+        int nth = 0; /* model calls so far */
+        for (;;) {
             int fd = accept(listener, NULL, NULL);
-            serve(model, fd, nth);
+            serve(model, fd, &nth);
             close(fd);
         }
     }

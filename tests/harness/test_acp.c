@@ -550,6 +550,53 @@ START_TEST(a_staged_file_reaches_the_model_by_its_link)
 }
 END_TEST
 
+static json_t *
+mcp_session(struct bench *bench, const char *type, const char *url)
+{
+    json_t *answer = rig_agent_call(
+        &bench->agent, "session/new",
+        json_pack("{s:s, s:[{s:s, s:s, s:s, s:[{s:s, s:s}]}]}", "cwd", bench->folder, "mcpServers",
+                  "type", type, "name", "box", "url", url, "headers", "name", "Authorization",
+                  "value", "Bearer box-key"));
+
+    snprintf(bench->session, sizeof bench->session, "%s",
+             text(get(answer, "result", NULL), "sessionId"));
+    return answer;
+}
+
+START_TEST(tools_of_an_mcp_server_are_offered_and_called)
+{
+    struct bench bench = { .model.tool = "mcp__box__echo",
+                           .model.tool_input = "{\"text\":\"FROM-THE-BOX\"}" };
+    char url[64];
+    json_t *answer;
+
+    json_decref(begin(&bench, "--declare=steer", NULL, NULL));
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/mcp", bench.model.port);
+    json_decref(mcp_session(&bench, "http", url));
+    answer = turn(&bench, "go");
+    ck_assert_int_eq(json_integer_value(get(get(get(answer, "result", NULL), "_meta", NULL),
+                                            "checkfu.turn", "mcp_calls")), 1);
+    expect_stop(answer, "end_turn");
+    ck_assert_int_eq(count_updates(&bench, "tool_call_update", "FROM-THE-BOX"), 1);
+    ck_assert(model_heard(&bench, 0, "box-key"));
+    ck_assert(model_heard(&bench, 5, "FROM-THE-BOX")); /* behind three greetings and the call */
+    finish(&bench);
+}
+END_TEST
+
+START_TEST(an_mcp_server_that_cannot_be_used_fails_the_session)
+{
+    struct bench bench = { 0 };
+
+    json_decref(begin(&bench, NULL, NULL, NULL));
+    expect_error(mcp_session(&bench, "sse", "http://127.0.0.1:1/"), -32602, "type http only");
+    expect_error(mcp_session(&bench, "http", "http://127.0.0.1:1/"), -32602,
+                 "MCP server box: initialize: Connection refused");
+    finish(&bench);
+}
+END_TEST
+
 static char *
 checkpoint(struct bench *bench)
 {
@@ -623,5 +670,7 @@ UNIT_MAIN("harness/acp",
           tcase_add_loop_test(tc, a_structured_answer_is_shown_only_when_it_fits, 0, 4);
           tcase_add_test(tc, a_submission_by_tool_is_the_answer);
           tcase_add_test(tc, a_staged_file_reaches_the_model_by_its_link);
+          tcase_add_test(tc, tools_of_an_mcp_server_are_offered_and_called);
+          tcase_add_test(tc, an_mcp_server_that_cannot_be_used_fails_the_session);
           tcase_add_test(tc, a_checkpoint_kept_outside_resumes_the_conversation);
           tcase_add_test(tc, past_the_admitted_trigger_the_conversation_is_compacted);)
