@@ -14,7 +14,7 @@ enum state {
     NAME_OR_CLOSE,  /* behind { */
     NAME,           /* behind a comma in an object */
     COLON,
-    AFTER,          /* behind a value */
+    AFTER, /* behind a value */
     STRING,
     ESCAPE,
     UNICODE,
@@ -42,7 +42,8 @@ static int
 broken(struct cf_json_stream *s, const char *what, struct cf_error *err)
 {
     s->is_broken = true;
-    return cf_error_set(err, CF_ERROR_WIRE, 0, "not JSON at byte %llu: %s", (unsigned long long)s->at, what);
+    return cf_error_set(err, CF_ERROR_WIRE, 0, "not JSON at byte %llu: %s",
+                        (unsigned long long)s->at, what);
 }
 
 static void
@@ -84,7 +85,7 @@ drop_high(struct cf_json_stream *s)
     s->high = 0;
 }
 
-/* ---- levels ------------------------------------------------------------------------------ */
+/* ---- levels -------------------------------------------------------------------------- */
 
 static bool
 in_object(const struct cf_json_stream *s)
@@ -101,8 +102,9 @@ open_level(struct cf_json_stream *s, bool is_object, struct cf_error *err)
 
     if (s->depth == CF_JSON_STREAM_DEPTH) {
         s->is_broken = true;
-        return cf_error_set(err, CF_ERROR_TOO_LARGE, 0, "JSON nested deeper than %u at byte %llu",
-                            CF_JSON_STREAM_DEPTH, (unsigned long long)s->at);
+        return cf_error_set(err, CF_ERROR_TOO_LARGE, 0,
+                            "JSON nested deeper than %u at byte %llu", CF_JSON_STREAM_DEPTH,
+                            (unsigned long long)s->at);
     }
     if (is_object)
         s->is_object[s->depth / 8] |= bit;
@@ -124,7 +126,7 @@ close_level(struct cf_json_stream *s)
     tell(s, was_object ? CF_JSON_OBJECT_CLOSE : CF_JSON_ARRAY_CLOSE);
 }
 
-/* ---- one byte between tokens -------------------------------------------------------------- */
+/* ---- one byte between tokens --------------------------------------------------------- */
 
 static int
 begin_word(struct cf_json_stream *s, const char *rest, enum cf_json_event event)
@@ -218,7 +220,7 @@ between(struct cf_json_stream *s, char ch, struct cf_error *err)
     return 0;
 }
 
-/* ---- strings ----------------------------------------------------------------------------- */
+/* ---- strings ------------------------------------------------------------------------- */
 
 /* A name over the limit may end inside a character: that character goes. */
 static size_t
@@ -317,7 +319,7 @@ take_unicode(struct cf_json_stream *s, char ch, struct cf_error *err)
     return 0;
 }
 
-/* ---- numbers and words --------------------------------------------------------------------- */
+/* ---- numbers and words --------------------------------------------------------------- */
 
 static int
 take_word(struct cf_json_stream *s, char ch, struct cf_error *err)
@@ -358,7 +360,8 @@ number_step(enum state state, char ch)
 static bool
 is_number_whole(enum state state)
 {
-    return state == NUM_ZERO || state == NUM_INT || state == NUM_FRACTION || state == NUM_EXPONENT;
+    return state == NUM_ZERO || state == NUM_INT || state == NUM_FRACTION ||
+           state == NUM_EXPONENT;
 }
 
 static void
@@ -403,7 +406,12 @@ take_one(struct cf_json_stream *s, const char *bytes, size_t len, struct cf_erro
     case WORD:
         (void)take_word(s, bytes[0], err);
         return 1;
-    case VALUE: case VALUE_OR_CLOSE: case NAME_OR_CLOSE: case NAME: case COLON: case AFTER:
+    case VALUE:
+    case VALUE_OR_CLOSE:
+    case NAME_OR_CLOSE:
+    case NAME:
+    case COLON:
+    case AFTER:
         (void)between(s, bytes[0], err);
         return 1;
     default:
@@ -412,7 +420,8 @@ take_one(struct cf_json_stream *s, const char *bytes, size_t len, struct cf_erro
 }
 
 int
-cf_json_stream_feed(struct cf_json_stream *stream, const char *bytes, size_t len, struct cf_error *err)
+cf_json_stream_feed(struct cf_json_stream *stream, const char *bytes, size_t len,
+                    struct cf_error *err)
 {
     size_t at = 0;
 

@@ -12,16 +12,37 @@ static const struct {
     int status;
     const char *words;
 } reasons[] = {
-    {100, "Continue"}, {200, "OK"}, {201, "Created"}, {202, "Accepted"}, {204, "No Content"},
-    {206, "Partial Content"}, {307, "Temporary Redirect"}, {400, "Bad Request"},
-    {401, "Unauthorized"}, {402, "Payment Required"}, {403, "Forbidden"}, {404, "Not Found"},
-    {405, "Method Not Allowed"}, {407, "Proxy Authentication Required"}, {408, "Request Timeout"},
-    {409, "Conflict"}, {411, "Length Required"}, {413, "Content Too Large"},
-    {415, "Unsupported Media Type"}, {416, "Range Not Satisfiable"},
-    {422, "Unprocessable Content"}, {426, "Upgrade Required"}, {429, "Too Many Requests"},
-    {431, "Request Header Fields Too Large"}, {500, "Internal Server Error"},
-    {501, "Not Implemented"}, {502, "Bad Gateway"}, {503, "Service Unavailable"},
-    {504, "Gateway Timeout"}, {507, "Insufficient Storage"}, {529, "Overloaded"},
+    {100, "Continue"},
+    {200, "OK"},
+    {201, "Created"},
+    {202, "Accepted"},
+    {204, "No Content"},
+    {206, "Partial Content"},
+    {307, "Temporary Redirect"},
+    {400, "Bad Request"},
+    {401, "Unauthorized"},
+    {402, "Payment Required"},
+    {403, "Forbidden"},
+    {404, "Not Found"},
+    {405, "Method Not Allowed"},
+    {407, "Proxy Authentication Required"},
+    {408, "Request Timeout"},
+    {409, "Conflict"},
+    {411, "Length Required"},
+    {413, "Content Too Large"},
+    {415, "Unsupported Media Type"},
+    {416, "Range Not Satisfiable"},
+    {422, "Unprocessable Content"},
+    {426, "Upgrade Required"},
+    {429, "Too Many Requests"},
+    {431, "Request Header Fields Too Large"},
+    {500, "Internal Server Error"},
+    {501, "Not Implemented"},
+    {502, "Bad Gateway"},
+    {503, "Service Unavailable"},
+    {504, "Gateway Timeout"},
+    {507, "Insufficient Storage"},
+    {529, "Overloaded"},
 };
 
 static const char *
@@ -39,7 +60,8 @@ cf_http_conn_flush(struct cf_http_conn *conn)
     struct cf_buf *out = &conn->out;
 
     while (conn->out_at < out->len && conn->state != CF_HTTP_CLOSED && !conn->is_freed) {
-        size_t n = conn->io->write(conn->io_user, out->data + conn->out_at, out->len - conn->out_at);
+        size_t n =
+            conn->io->write(conn->io_user, out->data + conn->out_at, out->len - conn->out_at);
         if (n == 0)
             return false;
         conn->out_at += n;
@@ -54,7 +76,8 @@ cf_http_conn_flush(struct cf_http_conn *conn)
     return true;
 }
 
-/* Bytes written out are dropped before more are queued, so that the limit is about what waits. */
+/* Bytes written out are dropped before more are queued, so that the limit is about what waits.
+ */
 static void
 close_gap(struct cf_http_conn *conn)
 {
@@ -97,7 +120,8 @@ add_framing(struct cf_http_conn *conn, int status, uint64_t body_len)
     conn->reply_sized = body_len != UINT64_MAX;
     conn->reply_chunked = !has_no_body && !conn->reply_sized && !conn->is_http10;
     if (body_len == UINT64_MAX && conn->is_http10)
-        conn->close_after = true; /* HTTP/1.0 knows an answer of unknown length by its end only */
+        conn->close_after =
+            true; /* HTTP/1.0 knows an answer of unknown length by its end only */
     if (conn->reply_chunked)
         cf_buf_adds(&conn->out, "Transfer-Encoding: chunked\r\n");
     else if (!has_no_body && body_len != UINT64_MAX)
@@ -107,7 +131,8 @@ add_framing(struct cf_http_conn *conn, int status, uint64_t body_len)
 }
 
 int
-cf_http_reply_head(struct cf_http_conn *conn, int status, const char *const *headers, uint64_t body_len)
+cf_http_reply_head(struct cf_http_conn *conn, int status, const char *const *headers,
+                   uint64_t body_len)
 {
     size_t before;
 
@@ -152,7 +177,8 @@ cf_http_reply_body(struct cf_http_conn *conn, const char *bytes, size_t len)
     if (conn->reply_sized && len > conn->body_left)
         return -1;
     close_gap(conn);
-    if (conn->reply_chunked ? add_chunk(&conn->out, bytes, len) < 0 : cf_buf_add(&conn->out, bytes, len) < 0)
+    if (conn->reply_chunked ? add_chunk(&conn->out, bytes, len) < 0
+                            : cf_buf_add(&conn->out, bytes, len) < 0)
         return -1;
     if (conn->reply_sized)
         conn->body_left -= len;
@@ -197,14 +223,16 @@ cf_http_reply(struct cf_http_conn *conn, int status, const char *content_type,
         all[n++] = "Content-Type";
         all[n++] = content_type;
     }
-    for (size_t i = 0; headers != NULL && headers[i] != NULL && n + 2 < sizeof all / sizeof all[0]; i += 2) {
+    for (size_t i = 0;
+         headers != NULL && headers[i] != NULL && n + 2 < sizeof all / sizeof all[0]; i += 2) {
         all[n++] = headers[i];
         all[n++] = headers[i + 1];
     }
     all[n] = NULL;
     if (!conn->has_exchange || conn->reply_begun)
         return -1;
-    if (cf_http_reply_head(conn, status, all, len) < 0 || cf_http_reply_body(conn, body, len) < 0) {
+    if (cf_http_reply_head(conn, status, all, len) < 0 ||
+        cf_http_reply_body(conn, body, len) < 0) {
         cf_http_reply_abort(conn);
         return -1;
     }

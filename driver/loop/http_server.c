@@ -23,7 +23,7 @@ enum { FIELD_LIMIT = 256 };
 /* What is read and thrown away for one answered request before the connection is cut. */
 #define DROP_LIMIT (128ull * 1024 * 1024)
 
-/* ---- calls into us, and being freed from inside one ------------------------------------- */
+/* ---- calls into us, and being freed from inside one ---------------------------------- */
 
 void
 cf_http_conn_enter(struct cf_http_conn *conn)
@@ -56,7 +56,7 @@ is_over(const struct cf_http_conn *conn)
     return conn->is_freed || conn->state == CF_HTTP_CLOSED;
 }
 
-/* ---- ends ------------------------------------------------------------------------------- */
+/* ---- ends ---------------------------------------------------------------------------- */
 
 static void
 abort_exchange(struct cf_http_conn *conn)
@@ -155,11 +155,12 @@ finish_exchange(struct cf_http_conn *conn)
     return true;
 }
 
-/* ---- the head --------------------------------------------------------------------------- */
+/* ---- the head ------------------------------------------------------------------------ */
 
 /* Takes head bytes up to and with the empty line. *ret_why on bytes that no head may hold. */
 static size_t
-collect_head(struct cf_http_conn *conn, const char *bytes, size_t len, bool *ret_whole, const char **ret_why)
+collect_head(struct cf_http_conn *conn, const char *bytes, size_t len, bool *ret_whole,
+             const char **ret_why)
 {
     struct cf_buf *head = &conn->head;
 
@@ -170,8 +171,9 @@ collect_head(struct cf_http_conn *conn, const char *bytes, size_t len, bool *ret
         if (ch == '\n' ? last != '\r' : last == '\r')
             *ret_why = "a line of the request head does not end in CRLF";
         else if ((ch < 0x20 && ch != '\t' && ch != '\r' && ch != '\n') || ch == 0x7f)
-            *ret_why = head->len == 0 && ch == 0x16 ? "a TLS hello on a port that speaks plain HTTP"
-                                                    : "a control character in the request head";
+            *ret_why = head->len == 0 && ch == 0x16
+                           ? "a TLS hello on a port that speaks plain HTTP"
+                           : "a control character in the request head";
         if (*ret_why != NULL)
             return i + 1;
         if (cf_buf_add(head, &bytes[i], 1) < 0)
@@ -334,7 +336,8 @@ static const char *
 read_framing(struct cf_http_conn *conn)
 {
     const http_parser *parser = conn->parser;
-    const char *expect = cf_http_header(conn, "Expect"), *coding = cf_http_header(conn, "Transfer-Encoding");
+    const char *expect = cf_http_header(conn, "Expect"),
+               *coding = cf_http_header(conn, "Transfer-Encoding");
 
     conn->request.method = http_method_str((enum http_method)parser->method);
     conn->is_head = parser->method == HTTP_HEAD;
@@ -346,8 +349,10 @@ read_framing(struct cf_http_conn *conn)
     if (coding != NULL)
         conn->request.content_length = UINT64_MAX;
     else
-        conn->request.content_length = parser->content_length == UINT64_MAX ? 0 : parser->content_length;
-    conn->expects_continue = expect != NULL && strcasecmp(expect, "100-continue") == 0 && !conn->is_whole;
+        conn->request.content_length =
+            parser->content_length == UINT64_MAX ? 0 : parser->content_length;
+    conn->expects_continue =
+        expect != NULL && strcasecmp(expect, "100-continue") == 0 && !conn->is_whole;
     return NULL;
 }
 
@@ -356,7 +361,8 @@ wants_close(struct cf_http_conn *conn)
 {
     const char *connection = cf_http_header(conn, "Connection");
 
-    conn->close_after = conn->is_http10 || (connection != NULL && strcasestr(connection, "close") != NULL);
+    conn->close_after =
+        conn->is_http10 || (connection != NULL && strcasestr(connection, "close") != NULL);
 }
 
 static const char *
@@ -415,7 +421,7 @@ take_head(struct cf_http_conn *conn, const char *bytes, size_t len)
     return took;
 }
 
-/* ---- the body --------------------------------------------------------------------------- */
+/* ---- the body ------------------------------------------------------------------------ */
 
 static int
 on_body_bytes(http_parser *parser, const char *at, size_t len)
@@ -424,7 +430,8 @@ on_body_bytes(http_parser *parser, const char *at, size_t len)
     int answer;
 
     conn->body_seen += len;
-    if (!conn->is_dropping && conn->max_body_bytes != 0 && conn->body_seen > conn->max_body_bytes)
+    if (!conn->is_dropping && conn->max_body_bytes != 0 &&
+        conn->body_seen > conn->max_body_bytes)
         conn->is_dropping = conn->is_too_large = true;
     if (conn->is_dropping) {
         conn->dropped += len;
@@ -468,14 +475,15 @@ take_body(struct cf_http_conn *conn, const char *bytes, size_t len)
         cf_http_conn_cut(conn);
     } else if (conn->is_too_large && !conn->reply_begun) {
         conn->close_after = true;
-        (void)cf_http_reply(conn, 413, "text/plain", NULL, "request body over the limit\n", 28);
+        (void)cf_http_reply(conn, 413, "text/plain", NULL, "request body over the limit\n",
+                            28);
     } else if (conn->is_whole) {
         complete_body(conn);
     }
     return took;
 }
 
-/* ---- input, as far as it may go ---------------------------------------------------------- */
+/* ---- input, as far as it may go ------------------------------------------------------ */
 
 static size_t
 take_some(struct cf_http_conn *conn, const char *bytes, size_t len)
@@ -547,11 +555,11 @@ cf_http_conn_advance(struct cf_http_conn *conn)
     mind_eof(conn);
 }
 
-/* ---- from the owner ---------------------------------------------------------------------- */
+/* ---- from the owner ------------------------------------------------------------------ */
 
 struct cf_http_conn *
-cf_http_conn_new(const struct cf_http_io *io, void *io_user, const struct cf_http_handler *handler,
-                 void *user, uint64_t max_body_bytes)
+cf_http_conn_new(const struct cf_http_io *io, void *io_user,
+                 const struct cf_http_handler *handler, void *user, uint64_t max_body_bytes)
 {
     struct cf_http_conn *conn = calloc(1, sizeof *conn);
 

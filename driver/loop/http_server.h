@@ -3,13 +3,13 @@
  * channel of the mux, a TCP socket). Sans I/O: bytes are fed in, bytes are taken out, and the
  * owner moves them. libhttp-parser does the parsing and stays behind http_server.c alone.
  *
- * One exchange at a time: pipelined requests wait and are answered in order. Each exchange that
- * on_request began ends with exactly one of on_done and on_abort.
+ * One exchange at a time: pipelined requests wait and are answered in order. Each exchange
+ * that on_request began ends with exactly one of on_done and on_abort.
  *
- * Answered here, without an exchange, with 400 (431 for a head over 64 KiB) and a close: a bare
- * LF or another control character in the head (a TLS hello is told apart by that), a space
- * before a header's colon, a folded header, Content-Length together with Transfer-Encoding,
- * two Content-Lengths, anything else that is not HTTP/1.x.
+ * Answered here, without an exchange, with 400 (431 for a head over 64 KiB) and a close: a
+ * bare LF or another control character in the head (a TLS hello is told apart by that), a
+ * space before a header's colon, a folded header, Content-Length together with
+ * Transfer-Encoding, two Content-Lengths, anything else that is not HTTP/1.x.
  *
  * A body that nobody wants (answered early, over the limit) is read and dropped, so that the
  * peer, which may write everything before it reads, still gets to see its answer.
@@ -31,18 +31,19 @@
 
 struct cf_http_conn;
 
-/* How the connection reaches its peer. Given by the owner; `user` is the owner's. None of these
- * may call feed, eof, gone, writable or resume of the same connection; `reset` and `shutdown`
- * may free it. */
+/* How the connection reaches its peer. Given by the owner; `user` is the owner's. None of
+ * these may call feed, eof, gone, writable or resume of the same connection; `reset` and
+ * `shutdown` may free it. */
 struct cf_http_io {
-    /* Takes up to len bytes now; returns how many (0: full, cf_http_conn_writable comes later). */
+    /* Takes up to len bytes now; returns how many (0: full, cf_http_conn_writable comes
+     * later). */
     size_t (*write)(void *user, const char *bytes, size_t len);
-    void (*shutdown)(void *user);             /* no more bytes will be written; close gracefully */
-    void (*reset)(void *user);                /* abort the connection now */
+    void (*shutdown)(void *user); /* no more bytes will be written; close gracefully */
+    void (*reset)(void *user);    /* abort the connection now */
     void (*consumed)(void *user, size_t len); /* fed bytes are dealt with: credit may return */
 };
 
-struct cf_http_request { /* all borrowed until the exchange ends */
+struct cf_http_request {                        /* all borrowed until the exchange ends */
     const char *method, *target, *path, *query; /* path without query; query may be NULL */
     uint64_t content_length; /* UINT64_MAX when chunked, 0 when there is no body */
 };
@@ -52,7 +53,8 @@ const char *cf_http_header(const struct cf_http_conn *conn, const char *name);
 
 struct cf_http_handler {
     /* Head is complete. The handler may answer at once (then the body is read and dropped). */
-    void (*on_request)(void *user, struct cf_http_conn *conn, const struct cf_http_request *request);
+    void (*on_request)(void *user, struct cf_http_conn *conn,
+                       const struct cf_http_request *request);
     /* Body bytes, borrowed until return. Returns 0; or CF_HTTP_PAUSE: no more comes (nor
      * on_complete) before cf_http_conn_resume; or <0: no more is wanted, an answer must have
      * been begun, and the connection closes behind it. Never called with an answer ended. */
@@ -65,7 +67,8 @@ struct cf_http_handler {
     /* The peer is gone while an exchange is open (its end of file, a reset, broken framing):
      * stop working on it; no answer is possible. */
     void (*on_abort)(void *user, struct cf_http_conn *conn);
-    /* The peer's bytes were refused with `status` before there was an exchange. May be NULL. */
+    /* The peer's bytes were refused with `status` before there was an exchange. May be NULL.
+     */
     void (*on_malformed)(void *user, struct cf_http_conn *conn, int status, const char *why);
 };
 
@@ -77,17 +80,20 @@ struct cf_http_conn *cf_http_conn_new(const struct cf_http_io *io, void *io_user
                                       uint64_t max_body_bytes);
 /* No callback from here on, also when called from inside one; NULL is fine. */
 void cf_http_conn_free(struct cf_http_conn *conn);
-void cf_http_conn_set_user(struct cf_http_conn *conn, void *exchange_user); /* per exchange, free for the handler */
+void cf_http_conn_set_user(struct cf_http_conn *conn,
+                           void *exchange_user); /* per exchange, free for the handler */
 void *cf_http_conn_get_user(const struct cf_http_conn *conn);
 
-/* From the owner. None of these may be called from inside a handler callback of the same conn. */
+/* From the owner. None of these may be called from inside a handler callback of the same conn.
+ */
 void cf_http_conn_feed(struct cf_http_conn *conn, const char *bytes, size_t len);
 /* The peer will write no more. An answer that has ended is still written out; any other
  * exchange is aborted: clients cancel by closing, and this is how that looks. */
 void cf_http_conn_eof(struct cf_http_conn *conn);
 void cf_http_conn_gone(struct cf_http_conn *conn);     /* reset or error on the transport */
 void cf_http_conn_writable(struct cf_http_conn *conn); /* io.write may take bytes again */
-void cf_http_conn_resume(struct cf_http_conn *conn);   /* after CF_HTTP_PAUSE; harmless otherwise */
+void
+cf_http_conn_resume(struct cf_http_conn *conn); /* after CF_HTTP_PAUSE; harmless otherwise */
 
 /* Answering. One head, then body, then end; from inside a handler callback or later. Bytes are
  * copied into a queue of at most 1 MiB; over it -1 and nothing was taken. `headers` are NAME,
@@ -95,7 +101,8 @@ void cf_http_conn_resume(struct cf_http_conn *conn);   /* after CF_HTTP_PAUSE; h
  * decided by the request; `Connection: close` in headers closes after. -1 as well when the
  * exchange is over or the calls come in a wrong order. cf_http_reply_end may call on_done (and
  * begin the next exchange) before it returns when it is called outside a handler callback. */
-int cf_http_reply_head(struct cf_http_conn *conn, int status, const char *const *headers, uint64_t body_len);
+int cf_http_reply_head(struct cf_http_conn *conn, int status, const char *const *headers,
+                       uint64_t body_len);
 int cf_http_reply_body(struct cf_http_conn *conn, const char *bytes, size_t len);
 int cf_http_reply_end(struct cf_http_conn *conn);
 /* The three in one, with Content-Type. HEAD requests get the head only. */

@@ -28,7 +28,7 @@ struct exchange {
     struct cf_buf manifest;
 };
 
-/* ---- answers --------------------------------------------------------------------------------------- */
+/* ---- answers ------------------------------------------------------------------------- */
 
 static void
 reply(struct exchange *ex, int status, const char *const *headers, const char *body)
@@ -39,22 +39,26 @@ reply(struct exchange *ex, int status, const char *const *headers, const char *b
     for (size_t i = 0; headers != NULL && headers[i] != NULL && n + 2 < CF_COUNT(all); i++)
         all[n++] = headers[i];
     all[n] = NULL;
-    (void)cf_http_reply(ex->http, status, body[0] != '\0' ? "application/json" : NULL, all, body, strlen(body));
+    (void)cf_http_reply(ex->http, status, body[0] != '\0' ? "application/json" : NULL, all,
+                        body, strlen(body));
 }
 
-/* The request is over with an error of the API's own form; what it was uploading is dropped. */
+/* The request is over with an error of the API's own form; what it was uploading is dropped.
+ */
 static void
 refuse(struct exchange *ex, int status, const char *code, const char *message)
 {
-    static const char *const challenge[] = {"WWW-Authenticate", "Basic realm=\"cfrunner\"", NULL};
+    static const char *const challenge[] = {"WWW-Authenticate", "Basic realm=\"cfrunner\"",
+                                            NULL};
     char body[400];
 
     cf_store_upload_drop(ex->upload);
     ex->upload = NULL;
-    cf_log(ex->registry->log, CF_LOG_DEBUG, "registry", "%s of %s refused: %d %s: %s", ex->method,
-           ex->path.name, status, code, message);
+    cf_log(ex->registry->log, CF_LOG_DEBUG, "registry", "%s of %s refused: %d %s: %s",
+           ex->method, ex->path.name, status, code, message);
     /* codes and messages are our own words: nothing in them needs escaping */
-    (void)snprintf(body, sizeof body, "{\"errors\":[{\"code\":\"%s\",\"message\":\"%s\"}]}\n", code, message);
+    (void)snprintf(body, sizeof body, "{\"errors\":[{\"code\":\"%s\",\"message\":\"%s\"}]}\n",
+                   code, message);
     reply(ex, status, status == 401 ? challenge : NULL, body);
 }
 
@@ -64,16 +68,18 @@ refuse_method(struct exchange *ex)
     refuse(ex, 405, "UNSUPPORTED", "this method is not served here");
 }
 
-/* ---- uploads --------------------------------------------------------------------------------------- */
+/* ---- uploads ------------------------------------------------------------------------- */
 
 static void
 reply_upload(struct exchange *ex, int status)
 {
     struct cf_upload *upload = ex->upload;
     char location[400], range[48];
-    const char *const headers[] = {"Location", location, "Range", range, "Docker-Upload-UUID", upload->id, NULL};
+    const char *const headers[] = {"Location",           location,   "Range", range,
+                                   "Docker-Upload-UUID", upload->id, NULL};
 
-    (void)snprintf(location, sizeof location, "/v2/%s/blobs/uploads/%s", ex->path.name, upload->id);
+    (void)snprintf(location, sizeof location, "/v2/%s/blobs/uploads/%s", ex->path.name,
+                   upload->id);
     (void)snprintf(range, sizeof range, "0-%" PRIu64, upload->size > 0 ? upload->size - 1 : 0);
     upload->is_taken = false;
     ex->upload = NULL;
@@ -84,7 +90,8 @@ static void
 reply_stored(struct exchange *ex, const char *kind, const char *last, const char *digest)
 {
     char location[500];
-    const char *const headers[] = {"Location", location, "Docker-Content-Digest", digest, NULL};
+    const char *const headers[] = {"Location", location, "Docker-Content-Digest", digest,
+                                   NULL};
 
     (void)snprintf(location, sizeof location, "/v2/%s/%s/%s", ex->path.name, kind, last);
     reply(ex, 201, headers, "");
@@ -137,9 +144,10 @@ on_written(void *user, int64_t result, const char *bytes)
     struct exchange *ex = user;
 
     if (result < 0) {
-        cf_log(ex->registry->log, CF_LOG_ERROR, "registry", "cannot write into %s: %s", ex->registry->directory,
-               uv_strerror((int)result));
-        refuse(ex, result == UV_ENOSPC ? 507 : 500, "UNKNOWN", "the blob could not be written");
+        cf_log(ex->registry->log, CF_LOG_ERROR, "registry", "cannot write into %s: %s",
+               ex->registry->directory, uv_strerror((int)result));
+        refuse(ex, result == UV_ENOSPC ? 507 : 500, "UNKNOWN",
+               "the blob could not be written");
         return;
     }
     cf_http_conn_resume(ex->http); /* the exchange may be over afterwards */
@@ -215,11 +223,12 @@ take_upload(struct exchange *ex)
     } else if (!goes_on(ex)) {
         upload->is_taken = false; /* it stands as it was */
         ex->upload = NULL;
-        refuse(ex, 416, "BLOB_UPLOAD_INVALID", "the piece does not begin where the upload ends");
+        refuse(ex, 416, "BLOB_UPLOAD_INVALID",
+               "the piece does not begin where the upload ends");
     }
 }
 
-/* ---- blobs out ------------------------------------------------------------------------------------- */
+/* ---- blobs out ----------------------------------------------------------------------- */
 
 static void read_next(struct exchange *ex);
 
@@ -256,7 +265,8 @@ read_range(const struct exchange *ex, uint64_t size, uint64_t *ret_first, uint64
     unsigned long long first, last;
     int n = 0;
 
-    if (range == NULL || sscanf(range, "bytes=%20llu-%n", &first, &n) != 1 || n == 0 || first >= size)
+    if (range == NULL || sscanf(range, "bytes=%20llu-%n", &first, &n) != 1 || n == 0 ||
+        first >= size)
         return false;
     if (range[n] == '\0')
         last = size - 1;
@@ -273,21 +283,31 @@ static void
 send_blob(struct exchange *ex, const struct cf_blob *blob)
 {
     char digest[72], range[80];
-    const char *headers[] = {"Docker-Distribution-API-Version", "registry/2.0", "Content-Type",
-                             "application/octet-stream", "Docker-Content-Digest", digest, "Accept-Ranges", "bytes",
-                             NULL, NULL, NULL};
+    const char *headers[] = {"Docker-Distribution-API-Version",
+                             "registry/2.0",
+                             "Content-Type",
+                             "application/octet-stream",
+                             "Docker-Content-Digest",
+                             digest,
+                             "Accept-Ranges",
+                             "bytes",
+                             NULL,
+                             NULL,
+                             NULL};
     bool is_part = read_range(ex, blob->size, &ex->at, &ex->left);
 
     if (!is_part)
         ex->left = blob->size;
     (void)snprintf(digest, sizeof digest, "sha256:%s", blob->hex);
     if (is_part) {
-        (void)snprintf(range, sizeof range, "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, ex->at, ex->at + ex->left - 1, blob->size);
+        (void)snprintf(range, sizeof range, "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, ex->at,
+                       ex->at + ex->left - 1, blob->size);
         headers[8] = "Content-Range";
         headers[9] = range;
     }
     ex->file = cf_store_file(ex->registry, blob->hex, false);
-    if (ex->file == NULL || cf_http_reply_head(ex->http, is_part ? 206 : 200, headers, ex->left) < 0) {
+    if (ex->file == NULL ||
+        cf_http_reply_head(ex->http, is_part ? 206 : 200, headers, ex->left) < 0) {
         cf_http_reply_abort(ex->http);
         return;
     }
@@ -309,20 +329,22 @@ answer_blob(struct exchange *ex)
         send_blob(ex, blob);
 }
 
-/* ---- manifests ------------------------------------------------------------------------------------- */
+/* ---- manifests ----------------------------------------------------------------------- */
 
 static void
 answer_manifest(struct exchange *ex)
 {
-    const struct cf_manifest *manifest = cf_store_manifest(ex->registry, ex->path.name, ex->path.last);
+    const struct cf_manifest *manifest =
+        cf_store_manifest(ex->registry, ex->path.name, ex->path.last);
 
     if (manifest == NULL) {
         refuse(ex, 404, "MANIFEST_UNKNOWN", "no manifest of this name was pushed");
         return;
     }
-    const char *const headers[] = {"Docker-Distribution-API-Version", "registry/2.0", "Docker-Content-Digest",
-                                   manifest->digest, NULL};
-    (void)cf_http_reply(ex->http, 200, manifest->type, headers, manifest->bytes, manifest->len);
+    const char *const headers[] = {"Docker-Distribution-API-Version", "registry/2.0",
+                                   "Docker-Content-Digest", manifest->digest, NULL};
+    (void)cf_http_reply(ex->http, 200, manifest->type, headers, manifest->bytes,
+                        manifest->len);
 }
 
 static bool
@@ -332,7 +354,8 @@ is_here(const struct exchange *ex, const json_t *descriptor)
 
     if (digest == NULL || !cf_registry_is_digest(digest))
         return false;
-    return cf_store_blob(ex->registry, digest) != NULL || cf_store_manifest(ex->registry, "", digest) != NULL ||
+    return cf_store_blob(ex->registry, digest) != NULL ||
+           cf_store_manifest(ex->registry, "", digest) != NULL ||
            cf_json_arr(descriptor, "urls") != NULL; /* lies elsewhere by its own word */
 }
 
@@ -344,12 +367,12 @@ is_complete(const struct exchange *ex, const json_t *manifest)
     size_t index;
     json_t *entry;
 
-    if (cf_json_obj(manifest, "config") != NULL && !is_here(ex, cf_json_obj(manifest, "config")))
+    if (cf_json_obj(manifest, "config") != NULL &&
+        !is_here(ex, cf_json_obj(manifest, "config")))
         return false;
     for (size_t i = 0; i < CF_COUNT(lists); i++)
-        json_array_foreach(cf_json_arr(manifest, lists[i]), index, entry)
-            if (!is_here(ex, entry))
-                return false;
+        json_array_foreach(cf_json_arr(manifest, lists[i]), index,
+                           entry) if (!is_here(ex, entry)) return false;
     return true;
 }
 
@@ -370,7 +393,8 @@ keep_manifest(struct exchange *ex, const json_t *value)
     }
     if (type == NULL)
         type = media != NULL ? media : "application/vnd.oci.image.manifest.v1+json";
-    manifest = cf_store_manifest_put(ex->registry, ex->path.name, tag, type, &ex->manifest, &why);
+    manifest =
+        cf_store_manifest_put(ex->registry, ex->path.name, tag, type, &ex->manifest, &why);
     if (manifest == NULL)
         refuse(ex, 413, "MANIFEST_INVALID", why);
     else
@@ -386,7 +410,8 @@ put_manifest(struct exchange *ex)
     if (ex->manifest.failed || value == NULL || cf_json_int(value, "schemaVersion", 0) != 2)
         refuse(ex, 400, "MANIFEST_INVALID", "not a manifest of schema version 2");
     else if (!is_complete(ex, value))
-        refuse(ex, 400, "MANIFEST_BLOB_UNKNOWN", "the manifest names a blob that was not pushed");
+        refuse(ex, 400, "MANIFEST_BLOB_UNKNOWN",
+               "the manifest names a blob that was not pushed");
     else
         keep_manifest(ex, value);
     json_decref(value);
@@ -410,8 +435,9 @@ answer_tags(struct exchange *ex)
     struct cf_buf body = {0};
 
     TAILQ_FOREACH(tag, &ex->registry->tags, link)
-        if (strcmp(tag->name, ex->path.name) == 0)
-            (void)json_array_append_new(names, json_string(tag->tag)); /* short of memory, short of a tag */
+    if (strcmp(tag->name, ex->path.name) == 0)
+        (void)json_array_append_new(
+            names, json_string(tag->tag)); /* short of memory, short of a tag */
     json_t *value = json_pack("{s:s, s:o}", "name", ex->path.name, "tags", names);
     if (value == NULL || cf_json_append(&body, value) < 0)
         refuse(ex, 500, "UNKNOWN", "out of memory");
@@ -421,7 +447,7 @@ answer_tags(struct exchange *ex)
     cf_buf_release(&body);
 }
 
-/* ---- the handler ------------------------------------------------------------------------------------- */
+/* ---- the handler --------------------------------------------------------------------- */
 
 static bool
 is_allowed(const struct exchange *ex)
@@ -446,7 +472,8 @@ begin(struct exchange *ex)
 
     switch (ex->path.route) {
     case CF_REGISTRY_UNKNOWN:
-        refuse(ex, 404, "NAME_UNKNOWN", "no path of the distribution API, or a malformed name");
+        refuse(ex, 404, "NAME_UNKNOWN",
+               "no path of the distribution API, or a malformed name");
         break;
     case CF_REGISTRY_BEGIN:
         begin_upload(ex);
@@ -488,7 +515,8 @@ on_request(void *user, struct cf_http_conn *http, const struct cf_http_request *
     cf_http_conn_set_user(http, ex);
     ex->registry = registry;
     ex->http = http;
-    (void)snprintf(ex->method, sizeof ex->method, "%s", request->method); /* a long one is none of ours */
+    (void)snprintf(ex->method, sizeof ex->method, "%s",
+                   request->method); /* a long one is none of ours */
     cf_registry_path_read(request->path, &ex->path);
     if (!cf_registry_query(request->query, "digest", ex->digest, sizeof ex->digest))
         ex->digest[0] = '\0';
@@ -519,7 +547,8 @@ on_complete(void *user, struct cf_http_conn *http)
     if (ex->upload == NULL) {
         if (ex->path.route == CF_REGISTRY_MANIFEST && strcmp(ex->method, "PUT") == 0)
             put_manifest(ex);
-    } else if (strcmp(ex->method, "PUT") == 0 || (strcmp(ex->method, "POST") == 0 && ex->digest[0] != '\0')) {
+    } else if (strcmp(ex->method, "PUT") == 0 ||
+               (strcmp(ex->method, "POST") == 0 && ex->digest[0] != '\0')) {
         finish_upload(ex);
     } else {
         reply_upload(ex, 202);
@@ -550,6 +579,10 @@ on_end(void *user, struct cf_http_conn *http)
 }
 
 const struct cf_http_handler cf_exchange_handler = {
-    .on_request = on_request, .on_body = on_body, .on_complete = on_complete,
-    .on_drain = on_drain, .on_done = on_end, .on_abort = on_end,
+    .on_request = on_request,
+    .on_body = on_body,
+    .on_complete = on_complete,
+    .on_drain = on_drain,
+    .on_done = on_end,
+    .on_abort = on_end,
 };

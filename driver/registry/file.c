@@ -24,7 +24,8 @@ struct cf_file {
 };
 
 struct cf_file *
-cf_file_new(uv_loop_t *loop, const char *path, bool is_new, void (*on_gone)(void *user), void *user)
+cf_file_new(uv_loop_t *loop, const char *path, bool is_new, void (*on_gone)(void *user),
+            void *user)
 {
     struct cf_file *file = calloc(1, sizeof *file);
 
@@ -43,7 +44,7 @@ cf_file_new(uv_loop_t *loop, const char *path, bool is_new, void (*on_gone)(void
     return file;
 }
 
-/* ---- ending ---------------------------------------------------------------------------------- */
+/* ---- ending -------------------------------------------------------------------------- */
 
 static void
 vanish(struct cf_file *file)
@@ -62,7 +63,8 @@ static void
 on_removed(uv_fs_t *req)
 {
     uv_fs_req_cleanup(req);
-    vanish(req->data); /* a file that was never made cannot be removed: nothing is wrong then */
+    vanish(
+        req->data); /* a file that was never made cannot be removed: nothing is wrong then */
 }
 
 static void
@@ -98,7 +100,7 @@ cf_file_close(struct cf_file *file, bool removes)
         end(file);
 }
 
-/* ---- operations ------------------------------------------------------------------------------- */
+/* ---- operations ---------------------------------------------------------------------- */
 
 static void
 settle(struct cf_file *file, int64_t result, bool has_bytes)
@@ -115,13 +117,14 @@ settle(struct cf_file *file, int64_t result, bool has_bytes)
         done(file->done_user, result, NULL);
         return;
     }
-    file->bytes = NULL; /* ours for the call: the file may be closed, or read again, inside it */
+    file->bytes =
+        NULL; /* ours for the call: the file may be closed, or read again, inside it */
     done(file->done_user, result, bytes);
     free(bytes);
 }
 
-/* A call that libuv refuses at once settles at once, which callers do not expect: they hear of it
- * from a request that libuv does take. */
+/* A call that libuv refuses at once settles at once, which callers do not expect: they hear of
+ * it from a request that libuv does take. */
 static void
 on_late_failure(uv_fs_t *req)
 {
@@ -154,7 +157,8 @@ on_open(uv_fs_t *req)
 }
 
 static void
-start(struct cf_file *file, void (*begin)(struct cf_file *file), cf_file_done_fn *done, void *user)
+start(struct cf_file *file, void (*begin)(struct cf_file *file), cf_file_done_fn *done,
+      void *user)
 {
     int flags = file->is_new ? O_WRONLY | O_CREAT | O_EXCL : O_RDONLY;
 
@@ -166,7 +170,8 @@ start(struct cf_file *file, void (*begin)(struct cf_file *file), cf_file_done_fn
     file->req.data = file;
     if (file->fd >= 0)
         begin(file);
-    else if (uv_fs_open(file->loop, &file->req, file->path, flags | O_CLOEXEC | O_NOFOLLOW, 0600, on_open) != 0)
+    else if (uv_fs_open(file->loop, &file->req, file->path, flags | O_CLOEXEC | O_NOFOLLOW,
+                        0600, on_open) != 0)
         fail_later(file);
 }
 
@@ -184,7 +189,10 @@ on_write(uv_fs_t *req)
     if (result > 0 && file->at < file->len && !file->is_closing)
         write_some(file);
     else
-        settle(file, result <= 0 && file->len > 0 ? (result < 0 ? result : UV_EIO) : (int64_t)file->at, false);
+        settle(file,
+               result <= 0 && file->len > 0 ? (result < 0 ? result : UV_EIO)
+                                            : (int64_t)file->at,
+               false);
 }
 
 static void
@@ -197,7 +205,8 @@ write_some(struct cf_file *file)
 }
 
 void
-cf_file_write(struct cf_file *file, const char *bytes, size_t len, cf_file_done_fn *done, void *user)
+cf_file_write(struct cf_file *file, const char *bytes, size_t len, cf_file_done_fn *done,
+              void *user)
 {
     char *copy = realloc(file->bytes, len + 1);
 
@@ -227,7 +236,8 @@ read_some(struct cf_file *file)
 {
     uv_buf_t buf = uv_buf_init(file->bytes, CF_FILE_PIECE);
 
-    if (uv_fs_read(file->loop, &file->req, file->fd, &buf, 1, (int64_t)file->offset, on_read) != 0)
+    if (uv_fs_read(file->loop, &file->req, file->fd, &buf, 1, (int64_t)file->offset,
+                   on_read) != 0)
         fail_later(file);
 }
 

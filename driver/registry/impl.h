@@ -22,10 +22,11 @@
 #define CF_REGISTRY_MANIFEST_BYTES (4u * 1024 * 1024)
 #define CF_REGISTRY_NAME 255u
 #define CF_REGISTRY_TAG 128u
-#define CF_REGISTRY_IDLE_MS 120000u  /* a connection that says nothing for so long is closed */
-#define CF_REGISTRY_LINGER_MS 5000u  /* so long after our end of it */
+#define CF_REGISTRY_IDLE_MS 120000u /* a connection that says nothing for so long is closed \
+                                     */
+#define CF_REGISTRY_LINGER_MS 5000u /* so long after our end of it */
 
-/* ---- what was pushed ---------------------------------------------------------------------------- */
+/* ---- what was pushed ----------------------------------------------------------------- */
 
 struct cf_blob {
     TAILQ_ENTRY(cf_blob) link;
@@ -60,7 +61,8 @@ struct cf_registry {
     uv_tcp_t listener;
     uv_timer_t timer;
     uint16_t port;
-    char *directory, *authorization; /* what good credentials look like; NULL: none asked for */
+    char *directory;
+    char *authorization; /* what good credentials look like; NULL: none asked for */
     uint64_t max_total_bytes, total_bytes, requests;
     const struct cf_log *log;
 
@@ -80,33 +82,39 @@ void cf_registry_file_gone(void *registry); /* cf_file's on_gone */
 
 /* A file of the registry's folder; NULL: out of memory. */
 struct cf_file *cf_store_file(struct cf_registry *registry, const char *name, bool is_new);
-struct cf_blob *cf_store_blob(const struct cf_registry *registry, const char *digest); /* "sha256:..." */
+struct cf_blob *cf_store_blob(const struct cf_registry *registry,
+                              const char *digest); /* "sha256:..." */
 /* NULL when there are too many, or no memory. */
 struct cf_upload *cf_store_upload_new(struct cf_registry *registry);
 struct cf_upload *cf_store_upload(const struct cf_registry *registry, const char *id);
 /* Its bytes are given up and its file is removed. NULL is fine. */
 void cf_store_upload_drop(struct cf_upload *upload);
-/* The upload's file has its blob's name: it is a blob now, the upload is gone. -1: no memory. */
+/* The upload's file has its blob's name: it is a blob now, the upload is gone. -1: no memory.
+ */
 int cf_store_upload_keep(struct cf_upload *upload, const char hex[65]);
 /* True when so many bytes more fit; they are counted then. */
 bool cf_store_reserve(struct cf_registry *registry, uint64_t len);
-struct cf_manifest *cf_store_manifest(const struct cf_registry *registry, const char *name, const char *reference);
-/* Keeps a copy under its digest and, unless `tag` is NULL, under name:tag. NULL with *ret_why. */
-const struct cf_manifest *cf_store_manifest_put(struct cf_registry *registry, const char *name, const char *tag,
-                                                const char *type, const struct cf_buf *body, const char **ret_why);
+struct cf_manifest *cf_store_manifest(const struct cf_registry *registry, const char *name,
+                                      const char *reference);
+/* Keeps a copy under its digest and, unless `tag` is NULL, under name:tag. NULL with *ret_why.
+ */
+const struct cf_manifest *cf_store_manifest_put(struct cf_registry *registry, const char *name,
+                                                const char *tag, const char *type,
+                                                const struct cf_buf *body,
+                                                const char **ret_why);
 void cf_store_release(struct cf_registry *registry); /* memory only */
 void cf_store_remove_files(struct cf_registry *registry);
 
-/* ---- a request's path ------------------------------------------------------------------------------ */
+/* ---- a request's path ---------------------------------------------------------------- */
 
 enum cf_registry_route {
     CF_REGISTRY_UNKNOWN,
-    CF_REGISTRY_BASE,    /* /v2/ */
-    CF_REGISTRY_BEGIN,   /* /v2/<name>/blobs/uploads/ */
-    CF_REGISTRY_UPLOAD,  /* /v2/<name>/blobs/uploads/<id> */
-    CF_REGISTRY_BLOB,    /* /v2/<name>/blobs/<digest> */
-    CF_REGISTRY_MANIFEST,/* /v2/<name>/manifests/<reference> */
-    CF_REGISTRY_TAG_LIST /* /v2/<name>/tags/list */
+    CF_REGISTRY_BASE,     /* /v2/ */
+    CF_REGISTRY_BEGIN,    /* /v2/<name>/blobs/uploads/ */
+    CF_REGISTRY_UPLOAD,   /* /v2/<name>/blobs/uploads/<id> */
+    CF_REGISTRY_BLOB,     /* /v2/<name>/blobs/<digest> */
+    CF_REGISTRY_MANIFEST, /* /v2/<name>/manifests/<reference> */
+    CF_REGISTRY_TAG_LIST  /* /v2/<name>/tags/list */
 };
 
 struct cf_registry_path {
@@ -119,10 +127,11 @@ struct cf_registry_path {
 void cf_registry_path_read(const char *path, struct cf_registry_path *ret_path);
 bool cf_registry_is_digest(const char *text); /* "sha256:" + 64 lower-case hex digits */
 bool cf_registry_is_tag(const char *text);
-/* One value of a query, percent-decoded; false when absent, malformed or longer than size - 1. */
+/* One value of a query, percent-decoded; false when absent, malformed or longer than size - 1.
+ */
 bool cf_registry_query(const char *query, const char *name, char *ret_value, size_t size);
 
-/* ---- a connection and its exchange ------------------------------------------------------------------ */
+/* ---- a connection and its exchange --------------------------------------------------- */
 
 struct cf_registry_conn {
     TAILQ_ENTRY(cf_registry_conn) link;

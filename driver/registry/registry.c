@@ -1,4 +1,5 @@
-/* The registry's port: connections in, bytes both ways, and an end that leaves no file behind. */
+/* The registry's port: connections in, bytes both ways, and an end that leaves no file behind.
+ */
 #include "registry/registry.h"
 
 #include "base/clock.h"
@@ -12,7 +13,9 @@
 #define DEFAULT_TOTAL_BYTES (16ull << 30)
 enum { WRITE_PIECE = 256 * 1024, TICK_MS = 1000 };
 
-/* ---- the end ------------------------------------------------------------------------------------------ */
+/* ---- the end
+ * ------------------------------------------------------------------------------------------
+ */
 
 static void
 registry_free(struct cf_registry *registry)
@@ -64,7 +67,7 @@ on_handle_closed(uv_handle_t *handle)
     go_on_closing(registry);
 }
 
-/* ---- a connection ---------------------------------------------------------------------------------------- */
+/* ---- a connection -------------------------------------------------------------------- */
 
 static void
 on_tcp_closed(uv_handle_t *handle)
@@ -96,7 +99,8 @@ on_shutdown(uv_shutdown_t *req, int status)
     struct cf_registry_conn *conn = req->data;
 
     if (conn->is_eof)
-        conn_close(conn); /* both sides are done; else the peer's end, or the linger limit, does it */
+        conn_close(
+            conn); /* both sides are done; else the peer's end, or the linger limit, does it */
 }
 
 static void
@@ -166,7 +170,8 @@ io_write(void *user, const char *bytes, size_t len)
         return 0;
     }
     took = took < 0 ? 0 : took;
-    return (size_t)took + ((size_t)took < len ? write_later(conn, bytes + took, len - (size_t)took) : 0);
+    return (size_t)took +
+           ((size_t)took < len ? write_later(conn, bytes + took, len - (size_t)took) : 0);
 }
 
 static void
@@ -244,12 +249,14 @@ on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     conn->unconsumed += (size_t)n;
     cf_http_conn_feed(conn->http, buf->base, (size_t)n);
     if (conn->unconsumed > 0 && !conn->is_closing) {
-        conn->is_reading = false; /* a disk is writing: the socket waits */
+        conn->is_reading = false;   /* a disk is writing: the socket waits */
         (void)uv_read_stop(stream); /* cannot fail */
     }
 }
 
-/* ---- the port ----------------------------------------------------------------------------------------------- */
+/* ---- the port
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static void
 on_unaccepted_closed(uv_handle_t *handle)
@@ -271,7 +278,8 @@ conn_accept(struct cf_registry *registry)
         return NULL;
     }
     conn->http = cf_http_conn_new(&io, conn, &cf_exchange_handler, conn, 0);
-    if (conn->http == NULL || uv_accept((uv_stream_t *)&registry->listener, (uv_stream_t *)&conn->tcp) != 0) {
+    if (conn->http == NULL ||
+        uv_accept((uv_stream_t *)&registry->listener, (uv_stream_t *)&conn->tcp) != 0) {
         cf_http_conn_free(conn->http);
         uv_close((uv_handle_t *)&conn->tcp, on_unaccepted_closed);
         return NULL;
@@ -308,18 +316,20 @@ on_tick(uv_timer_t *timer)
     uint64_t now = cf_clock_ms();
 
     TAILQ_FOREACH(conn, &registry->conns, link)
-        if (now - conn->last_ms > (conn->is_shut ? CF_REGISTRY_LINGER_MS : CF_REGISTRY_IDLE_MS))
-            conn_close(conn);
+    if (now - conn->last_ms > (conn->is_shut ? CF_REGISTRY_LINGER_MS : CF_REGISTRY_IDLE_MS))
+        conn_close(conn);
 }
 
 static int
-copy_options(struct cf_registry *registry, const struct cf_registry_options *options, struct cf_error *err)
+copy_options(struct cf_registry *registry, const struct cf_registry_options *options,
+             struct cf_error *err)
 {
     struct cf_buf pair = {0};
     size_t size;
 
     registry->log = options->log;
-    registry->max_total_bytes = options->max_total_bytes != 0 ? options->max_total_bytes : DEFAULT_TOTAL_BYTES;
+    registry->max_total_bytes =
+        options->max_total_bytes != 0 ? options->max_total_bytes : DEFAULT_TOTAL_BYTES;
     if (options->directory == NULL)
         return cf_error_set(err, CF_ERROR_INTERNAL, 0, "registry: no folder for its blobs");
     if (cf_str_copy(&registry->directory, options->directory, err) < 0)
@@ -346,7 +356,8 @@ bind_listener(struct cf_registry *registry, const struct cf_registry_options *op
     if (options->all_interfaces && uv_ip6_addr("::", options->port, &v6) == 0 &&
         uv_tcp_bind(&registry->listener, (const struct sockaddr *)&v6, 0) == 0)
         return 0; /* both families */
-    (void)uv_ip4_addr(options->all_interfaces ? "0.0.0.0" : "127.0.0.1", options->port, &v4); /* a constant */
+    (void)uv_ip4_addr(options->all_interfaces ? "0.0.0.0" : "127.0.0.1", options->port,
+                      &v4); /* a constant */
     return uv_tcp_bind(&registry->listener, (const struct sockaddr *)&v4, 0);
 }
 
@@ -366,8 +377,8 @@ listen_now(struct cf_registry *registry, const struct cf_registry_options *optio
 }
 
 int
-cf_registry_open(uv_loop_t *loop, const struct cf_registry_options *options, struct cf_registry **ret_registry,
-                 struct cf_error *err)
+cf_registry_open(uv_loop_t *loop, const struct cf_registry_options *options,
+                 struct cf_registry **ret_registry, struct cf_error *err)
 {
     struct cf_registry *registry = calloc(1, sizeof *registry);
     int status;
@@ -391,10 +402,13 @@ cf_registry_open(uv_loop_t *loop, const struct cf_registry_options *options, str
     status = listen_now(registry, options);
     if (status != 0) {
         cf_registry_close(registry, NULL, NULL);
-        return cf_error_set(err, CF_ERROR_INTERNAL, -status, "registry: cannot listen on %s port %u: %s",
-                            options->all_interfaces ? "all interfaces" : "127.0.0.1", options->port, uv_strerror(status));
+        return cf_error_set(err, CF_ERROR_INTERNAL, -status,
+                            "registry: cannot listen on %s port %u: %s",
+                            options->all_interfaces ? "all interfaces" : "127.0.0.1",
+                            options->port, uv_strerror(status));
     }
-    (void)uv_timer_start(&registry->timer, on_tick, TICK_MS, TICK_MS); /* fails only when closing */
+    (void)uv_timer_start(&registry->timer, on_tick, TICK_MS,
+                         TICK_MS); /* fails only when closing */
     uv_unref((uv_handle_t *)&registry->timer);
     *ret_registry = registry;
     return 0;
@@ -431,7 +445,7 @@ cf_registry_close(struct cf_registry *registry, void (*on_closed)(void *user), v
     registry->on_closed = on_closed;
     registry->closed_user = user;
     TAILQ_FOREACH(conn, &registry->conns, link)
-        conn_close(conn);
+    conn_close(conn);
     uv_close((uv_handle_t *)&registry->listener, on_handle_closed);
     uv_close((uv_handle_t *)&registry->timer, on_handle_closed);
 }

@@ -14,7 +14,8 @@ cf_registry_is_digest(const char *text)
 static bool
 is_word(char ch)
 {
-    return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') || ch == '_';
+    return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') ||
+           ch == '_';
 }
 
 bool
@@ -39,7 +40,8 @@ is_name(const char *text, size_t len)
     if (len == 0 || len > CF_REGISTRY_NAME)
         return false;
     for (size_t i = 0; i < len; i++) {
-        bool is_plain = (text[i] >= 'a' && text[i] <= 'z') || (text[i] >= '0' && text[i] <= '9');
+        bool is_plain =
+            (text[i] >= 'a' && text[i] <= 'z') || (text[i] >= '0' && text[i] <= '9');
         bool is_joint = text[i] == '.' || text[i] == '_' || text[i] == '-';
         if (!is_plain && !is_joint && text[i] != '/')
             return false;
@@ -53,7 +55,8 @@ is_name(const char *text, size_t len)
 }
 
 static void
-fill(struct cf_registry_path *path, enum cf_registry_route route, const char *name, size_t len, const char *last)
+fill(struct cf_registry_path *path, enum cf_registry_route route, const char *name, size_t len,
+     const char *last)
 {
     if (!is_name(name, len) || strlen(last) > CF_REGISTRY_TAG)
         return;
@@ -82,7 +85,8 @@ read_blob_path(const char *name, const char *blobs, struct cf_registry_path *pat
 
     if (strcmp(last, "uploads/") == 0 || strcmp(last, "uploads") == 0)
         fill(path, CF_REGISTRY_BEGIN, name, len, "");
-    else if (cf_str_starts(last, "uploads/") && strlen(last + 8) == 32 && cf_is_hex(last + 8, 32))
+    else if (cf_str_starts(last, "uploads/") && strlen(last + 8) == 32 &&
+             cf_is_hex(last + 8, 32))
         fill(path, CF_REGISTRY_UPLOAD, name, len, last + 8);
     else if (cf_registry_is_digest(last))
         fill(path, CF_REGISTRY_BLOB, name, len, last);

@@ -1,4 +1,5 @@
-/* Uploads and blobs are files, named by id and by digest; manifests and tags live in memory. */
+/* Uploads and blobs are files, named by id and by digest; manifests and tags live in memory.
+ */
 #include "registry/impl.h"
 
 #include "base/ids.h"
@@ -31,7 +32,7 @@ cf_store_reserve(struct cf_registry *registry, uint64_t len)
     return true;
 }
 
-/* ---- blobs --------------------------------------------------------------------------------------- */
+/* ---- blobs --------------------------------------------------------------------------- */
 
 struct cf_blob *
 cf_store_blob(const struct cf_registry *registry, const char *digest)
@@ -39,8 +40,8 @@ cf_store_blob(const struct cf_registry *registry, const char *digest)
     struct cf_blob *blob;
 
     TAILQ_FOREACH(blob, &registry->blobs, link)
-        if (strcmp(blob->hex, digest + strlen("sha256:")) == 0)
-            return blob;
+    if (strcmp(blob->hex, digest + strlen("sha256:")) == 0)
+        return blob;
     return NULL;
 }
 
@@ -75,8 +76,8 @@ cf_store_upload(const struct cf_registry *registry, const char *id)
     struct cf_upload *upload;
 
     TAILQ_FOREACH(upload, &registry->uploads, link)
-        if (strcmp(upload->id, id) == 0)
-            return upload;
+    if (strcmp(upload->id, id) == 0)
+        return upload;
     return NULL;
 }
 
@@ -105,9 +106,10 @@ cf_store_upload_keep(struct cf_upload *upload, const char hex[65])
     struct cf_blob *blob;
 
     TAILQ_FOREACH(blob, &registry->blobs, link)
-        if (strcmp(blob->hex, hex) == 0)
-            break;
-    if (blob != NULL) { /* two pushed the same at the same time: one file is left, and counted once */
+    if (strcmp(blob->hex, hex) == 0)
+        break;
+    if (blob !=
+        NULL) { /* two pushed the same at the same time: one file is left, and counted once */
         registry->total_bytes -= upload->size;
     } else {
         blob = calloc(1, sizeof *blob);
@@ -123,7 +125,7 @@ cf_store_upload_keep(struct cf_upload *upload, const char hex[65])
     return 0;
 }
 
-/* ---- manifests ----------------------------------------------------------------------------------- */
+/* ---- manifests ----------------------------------------------------------------------- */
 
 static struct cf_tag *
 tag_find(const struct cf_registry *registry, const char *name, const char *tag)
@@ -131,8 +133,8 @@ tag_find(const struct cf_registry *registry, const char *name, const char *tag)
     struct cf_tag *entry;
 
     TAILQ_FOREACH(entry, &registry->tags, link)
-        if (strcmp(entry->name, name) == 0 && strcmp(entry->tag, tag) == 0)
-            return entry;
+    if (strcmp(entry->name, name) == 0 && strcmp(entry->tag, tag) == 0)
+        return entry;
     return NULL;
 }
 
@@ -142,8 +144,8 @@ manifest_by_digest(const struct cf_registry *registry, const char *digest)
     struct cf_manifest *manifest;
 
     TAILQ_FOREACH(manifest, &registry->manifests, link)
-        if (strcmp(manifest->digest, digest) == 0)
-            return manifest;
+    if (strcmp(manifest->digest, digest) == 0)
+        return manifest;
     return NULL;
 }
 
@@ -167,7 +169,8 @@ manifest_free(struct cf_manifest *manifest)
 }
 
 static struct cf_manifest *
-manifest_new(struct cf_registry *registry, const char *digest, const char *type, const struct cf_buf *body)
+manifest_new(struct cf_registry *registry, const char *digest, const char *type,
+             const struct cf_buf *body)
 {
     struct cf_manifest *manifest = calloc(1, sizeof *manifest);
 
@@ -188,7 +191,8 @@ manifest_new(struct cf_registry *registry, const char *digest, const char *type,
 }
 
 static int
-tag_set(struct cf_registry *registry, const char *name, const char *tag, const struct cf_manifest *manifest)
+tag_set(struct cf_registry *registry, const char *name, const char *tag,
+        const struct cf_manifest *manifest)
 {
     struct cf_tag *entry = tag_find(registry, name, tag);
 
@@ -206,8 +210,8 @@ tag_set(struct cf_registry *registry, const char *name, const char *tag, const s
 }
 
 const struct cf_manifest *
-cf_store_manifest_put(struct cf_registry *registry, const char *name, const char *tag, const char *type,
-                      const struct cf_buf *body, const char **ret_why)
+cf_store_manifest_put(struct cf_registry *registry, const char *name, const char *tag,
+                      const char *type, const struct cf_buf *body, const char **ret_why)
 {
     unsigned char hash[crypto_hash_sha256_BYTES];
     char digest[72] = "sha256:";
@@ -217,7 +221,8 @@ cf_store_manifest_put(struct cf_registry *registry, const char *name, const char
     cf_hex(hash, sizeof hash, digest + strlen("sha256:"));
     manifest = manifest_by_digest(registry, digest);
     *ret_why = "too many manifests or tags";
-    if (manifest == NULL && (registry->manifest_count >= CF_REGISTRY_MANIFESTS || !cf_store_reserve(registry, body->len)))
+    if (manifest == NULL && (registry->manifest_count >= CF_REGISTRY_MANIFESTS ||
+                             !cf_store_reserve(registry, body->len)))
         return NULL;
     if (manifest == NULL)
         manifest = manifest_new(registry, digest, type, body);
@@ -228,7 +233,7 @@ cf_store_manifest_put(struct cf_registry *registry, const char *name, const char
     return tag != NULL && tag_set(registry, name, tag, manifest) < 0 ? NULL : manifest;
 }
 
-/* ---- the end -------------------------------------------------------------------------------------- */
+/* ---- the end ------------------------------------------------------------------------- */
 
 void
 cf_store_remove_files(struct cf_registry *registry)

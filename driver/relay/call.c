@@ -1,6 +1,6 @@
 /*
- * One call: judged by its head, read in passing, answered. Governance is a list read from above
- * to below: the first rule that is broken refuses the call.
+ * One call: judged by its head, read in passing, answered. Governance is a list read from
+ * above to below: the first rule that is broken refuses the call.
  */
 #include "relay/call.h"
 
@@ -22,7 +22,7 @@
  * with every character escaped. */
 enum { QUEUE_HIGH = 64 * 1024, PIECE = 32 * 1024, ANSWER_LIMIT = 16 * 1024 * 1024 };
 
-/* ---- answering ---------------------------------------------------------------------------- */
+/* ---- answering ----------------------------------------------------------------------- */
 
 static void
 note_first_byte(struct cf_call *call, int status, size_t len)
@@ -33,17 +33,27 @@ note_first_byte(struct cf_call *call, int status, size_t len)
 }
 
 static void
-reply(struct cf_call *call, int status, const char *type, const char *const *headers, struct cf_buf *body)
+reply(struct cf_call *call, int status, const char *type, const char *const *headers,
+      struct cf_buf *body)
 {
     note_first_byte(call, status, body->len);
-    (void)cf_http_reply(call->http, status, type, headers, body->data ? body->data : "", body->len);
+    (void)cf_http_reply(call->http, status, type, headers, body->data ? body->data : "",
+                        body->len);
     cf_buf_release(body); /* when it failed, on_abort has taken the call */
 }
 
 void
 cf_call_refuse(struct cf_call *call, int status, const char *why, const char *fmt, ...)
 {
-    const char *headers[] = {"x-should-retry", "false", "request-id", call->request_id, NULL, NULL, NULL, NULL, NULL};
+    const char *headers[] = {"x-should-retry",
+                             "false",
+                             "request-id",
+                             call->request_id,
+                             NULL,
+                             NULL,
+                             NULL,
+                             NULL,
+                             NULL};
     char message[512];
     struct cf_refusal refusal = {.status = status, .id = call->id, .message = message};
     struct cf_buf body = {0};
@@ -111,12 +121,19 @@ void
 cf_call_send(struct cf_call *call)
 {
     bool is_events = call->row.is_streamed;
-    const char *const headers[] = {"Content-Type", is_events ? "text/event-stream; charset=utf-8" : "application/json",
-                                   "Cache-Control", "no-cache", "request-id", call->request_id, NULL};
+    const char *const headers[] = {"Content-Type",
+                                   is_events ? "text/event-stream; charset=utf-8"
+                                             : "application/json",
+                                   "Cache-Control",
+                                   "no-cache",
+                                   "request-id",
+                                   call->request_id,
+                                   NULL};
 
     note_first_byte(call, 200, call->body.len);
     call->is_sending = true;
-    if (cf_http_reply_head(call->http, 200, headers, is_events ? UINT64_MAX : call->body.len) < 0)
+    if (cf_http_reply_head(call->http, 200, headers, is_events ? UINT64_MAX : call->body.len) <
+        0)
         cf_http_reply_abort(call->http);
     else
         pump(call);
@@ -170,7 +187,8 @@ cf_call_answer(struct cf_call *call)
     call->row.answered_nonce = call->is_main && (relay->answer_nonce || relay->answer_json);
     call->body.limit_bytes = ANSWER_LIMIT;
     if (status == 0)
-        status = call->row.is_streamed ? codec->stream(&answer, &call->body) : codec->whole(&answer, &call->body);
+        status = call->row.is_streamed ? codec->stream(&answer, &call->body)
+                                       : codec->whole(&answer, &call->body);
     cf_buf_release(&text);
     if (status < 0)
         cf_call_refuse(call, 500, "internal", "the relay could not write its answer");
@@ -178,7 +196,7 @@ cf_call_answer(struct cf_call *call)
         cf_call_send(call);
 }
 
-/* ---- judging the head --------------------------------------------------------------------- */
+/* ---- judging the head ---------------------------------------------------------------- */
 
 static bool
 judge_token(struct cf_call *call)
@@ -186,15 +204,18 @@ judge_token(struct cf_call *call)
     int token = cf_route_token(call->http, call->relay->token);
 
     if (call->relay->is_revoked) {
-        cf_call_refuse(call, 401, "lease", "the lease of this run is over; the relay serves it no more");
+        cf_call_refuse(call, 401, "lease",
+                       "the lease of this run is over; the relay serves it no more");
         return false;
     }
     if (token > 0)
         return true;
-    (void)snprintf(call->hint, sizeof call->hint, "%s",
-                   token < 0 ? "no credential came: send the token in x-api-key or as Authorization: Bearer"
-                             : "a credential came, but not this run's token: read it from the environment "
-                               "of this run, keep none of your own");
+    (void)snprintf(
+        call->hint, sizeof call->hint, "%s",
+        token < 0
+            ? "no credential came: send the token in x-api-key or as Authorization: Bearer"
+            : "a credential came, but not this run's token: read it from the environment "
+              "of this run, keep none of your own");
     cf_call_refuse(call, 401, "token", "%s", call->hint);
     return false;
 }
@@ -210,7 +231,8 @@ judge_path(struct cf_call *call)
         return false;
     }
     if (route->dialect != NULL && (call->relay->dialects & route->dialect->id) == 0) {
-        (void)snprintf(call->hint, sizeof call->hint, "%s is not among the model wire dialects of this run",
+        (void)snprintf(call->hint, sizeof call->hint,
+                       "%s is not among the model wire dialects of this run",
                        route->dialect->name);
         cf_call_refuse(call, 404, "dialect", "%s", call->hint);
         return false;
@@ -226,20 +248,24 @@ judge_form(struct cf_call *call, const struct cf_http_request *request)
     const char *method = call->route.method;
 
     if (upgrade != NULL && strcasestr(upgrade, "websocket") != NULL) {
-        cf_call_refuse(call, 426, "upgrade", "the relay speaks plain HTTP/1.1 only: switch WebSockets off");
+        cf_call_refuse(call, 426, "upgrade",
+                       "the relay speaks plain HTTP/1.1 only: switch WebSockets off");
         return false;
     }
     if (method != NULL && strcmp(request->method, method) != 0 &&
         !(strcmp(method, "GET") == 0 && strcmp(request->method, "HEAD") == 0)) {
-        cf_call_refuse(call, 405, "method", "%s takes %s, not %s", call->path, method, request->method);
+        cf_call_refuse(call, 405, "method", "%s takes %s, not %s", call->path, method,
+                       request->method);
         return false;
     }
     if (coding != NULL && strcasecmp(coding, "identity") != 0) {
         cf_call_refuse(call, 415, "encoding", "request bodies must come uncompressed");
         return false;
     }
-    if (request->content_length != UINT64_MAX && request->content_length > call->relay->max_body_bytes) {
-        cf_call_refuse(call, 413, "too large", "a request body of %" PRIu64 " bytes is over the limit of %" PRIu64,
+    if (request->content_length != UINT64_MAX &&
+        request->content_length > call->relay->max_body_bytes) {
+        cf_call_refuse(call, 413, "too large",
+                       "a request body of %" PRIu64 " bytes is over the limit of %" PRIu64,
                        request->content_length, call->relay->max_body_bytes);
         return false;
     }
@@ -255,7 +281,8 @@ judge_cap(struct cf_call *call)
     if (call->route.endpoint != CF_AT_MODEL)
         return true;
     if (relay->turn_calls >= relay->max_calls_per_turn) {
-        (void)snprintf(call->hint, sizeof call->hint, "more than %u model calls in one turn", relay->max_calls_per_turn);
+        (void)snprintf(call->hint, sizeof call->hint, "more than %u model calls in one turn",
+                       relay->max_calls_per_turn);
         cf_call_refuse(call, 400, "cap", "%s; this turn gets no more", call->hint);
         return false;
     }
@@ -272,7 +299,8 @@ is_bare_probe(const struct cf_call *call, const struct cf_http_request *request)
     if (call->route.endpoint == CF_AT_ROOT)
         return is_head || strcmp(request->method, "GET") == 0;
     /* /api/hello could be a model of fal's, but nobody heads for a model like that */
-    return is_head && (call->route.endpoint == CF_AT_NOTHING || call->route.codec == &cf_codec_fal_queue);
+    return is_head &&
+           (call->route.endpoint == CF_AT_NOTHING || call->route.codec == &cf_codec_fal_queue);
 }
 
 static void
@@ -287,12 +315,13 @@ judge_head(struct cf_call *call, const struct cf_http_request *request)
         return;
     }
     if (call->route.endpoint == CF_AT_ROOT)
-        call->route.endpoint = CF_AT_NOTHING; /* POST / : a base URL without anything behind it */
+        call->route.endpoint =
+            CF_AT_NOTHING; /* POST / : a base URL without anything behind it */
     if (judge_token(call) && judge_path(call) && judge_form(call, request))
         (void)judge_cap(call);
 }
 
-/* ---- from head to row ----------------------------------------------------------------------- */
+/* ---- from head to row ---------------------------------------------------------------- */
 
 static void
 copy_line(char *to, size_t size, const char *from)
@@ -337,9 +366,11 @@ cf_call_finish(struct cf_call *call)
     relay->call_count--;
     call->row.total_ms = cf_clock_ms() - call->begun_ms;
     cf_ledger_add(&relay->ledger, &call->row, dialect != NULL ? dialect->name : NULL);
-    cf_log(relay->log, CF_LOG_DEBUG, "relay", "call %" PRIu64 ": %s %s -> %d in %" PRIu64 " ms%s%s%s", call->row.id,
-           call->method, call->path, call->row.status, call->row.total_ms, call->row.is_aborted ? ", aborted" : "",
-           call->row.refused ? ", refused: " : "", call->row.refused ? call->row.refused : "");
+    cf_log(relay->log, CF_LOG_DEBUG, "relay",
+           "call %" PRIu64 ": %s %s -> %d in %" PRIu64 " ms%s%s%s", call->row.id, call->method,
+           call->path, call->row.status, call->row.total_ms,
+           call->row.is_aborted ? ", aborted" : "", call->row.refused ? ", refused: " : "",
+           call->row.refused ? call->row.refused : "");
     if (relay->on_call != NULL)
         relay->on_call(relay->user, &call->row);
     cf_buf_release(&call->body);
@@ -361,7 +392,8 @@ on_request(void *user, struct cf_http_conn *http, const struct cf_http_request *
     copy_line(call->method, sizeof call->method, request->method);
     copy_line(call->path, sizeof call->path, request->path);
     call->query = request->query;
-    cf_route_find(relay->dialect_table, relay->dialect_count, relay->dialects, request->path, &call->route, call->hint);
+    cf_route_find(relay->dialect_table, relay->dialect_count, relay->dialects, request->path,
+                  &call->route, call->hint);
     call->row.dialect = call->route.dialect != NULL ? call->route.dialect->id : 0;
     cf_digest_init(&call->digest, &needles);
     judge_head(call, request);
@@ -376,11 +408,13 @@ on_body(void *user, struct cf_http_conn *http, const char *bytes, size_t len)
         return -1;
     call->row.request_bytes += len;
     if (call->row.request_bytes > call->relay->max_body_bytes) {
-        cf_call_refuse(call, 413, "too large", "the request body is over the limit of %" PRIu64 " bytes",
+        cf_call_refuse(call, 413, "too large",
+                       "the request body is over the limit of %" PRIu64 " bytes",
                        call->relay->max_body_bytes);
         return -1;
     }
-    if (!call->is_body_broken && cf_digest_feed(&call->digest, bytes, len, &call->body_error) < 0)
+    if (!call->is_body_broken &&
+        cf_digest_feed(&call->digest, bytes, len, &call->body_error) < 0)
         call->is_body_broken = true;
     return 0;
 }
@@ -416,7 +450,7 @@ judge_body(struct cf_call *call)
         return true;
     if (call->model[0] == '\0' || !digest->has_input) {
         cf_call_refuse(call, 400, "body", "the request has no \"%s\"",
-                       call->model[0] == '\0'                                 ? "model"
+                       call->model[0] == '\0'                            ? "model"
                        : call->route.codec == &cf_codec_openai_responses ? "input"
                                                                          : "messages");
         return false;
@@ -442,15 +476,17 @@ static void
 answer_models(struct cf_call *call)
 {
     const char *model = call->relay->model;
-    json_t *entry = json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:s}", "type", "model", "id", model, "object", "model",
-                              "display_name", model, "created", 0, "created_at", "1970-01-01T00:00:00Z", "owned_by",
-                              "cfrunner");
+    json_t *entry = json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:s}", "type", "model", "id",
+                              model, "object", "model", "display_name", model, "created", 0,
+                              "created_at", "1970-01-01T00:00:00Z", "owned_by", "cfrunner");
 
     if (strcmp(call->path, "/v1/models") != 0)
         cf_call_reply_json(call, 200, entry);
     else
-        cf_call_reply_json(call, 200, json_pack("{s:s, s:[o], s:b, s:s, s:s}", "object", "list", "data", entry,
-                                                "has_more", 0, "first_id", model, "last_id", model));
+        cf_call_reply_json(call, 200,
+                           json_pack("{s:s, s:[o], s:b, s:s, s:s}", "object", "list", "data",
+                                     entry, "has_more", 0, "first_id", model, "last_id",
+                                     model));
 }
 
 static void
@@ -473,7 +509,9 @@ on_complete(void *user, struct cf_http_conn *http)
         break;
     case CF_AT_COUNT_TOKENS:
         if (judge_body(call))
-            cf_call_reply_json(call, 200, json_pack("{s:I}", "input_tokens", (json_int_t)call->row.input_tokens));
+            cf_call_reply_json(
+                call, 200,
+                json_pack("{s:I}", "input_tokens", (json_int_t)call->row.input_tokens));
         break;
     case CF_AT_QUEUE:
         cf_queue_request(call);
@@ -528,4 +566,5 @@ on_malformed(void *user, struct cf_http_conn *http, int status, const char *why)
     cf_call_finish(call);
 }
 
-const struct cf_http_handler cf_call_handler = {on_request, on_body, on_complete, on_drain, on_done, on_abort, on_malformed};
+const struct cf_http_handler cf_call_handler = {on_request, on_body,  on_complete, on_drain,
+                                                on_done,    on_abort, on_malformed};

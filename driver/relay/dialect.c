@@ -26,7 +26,8 @@ cf_codec_find(const char *name)
 }
 
 bool
-cf_answer_piece(const struct cf_answer *answer, size_t *at, const char **ret_bytes, size_t *ret_len)
+cf_answer_piece(const struct cf_answer *answer, size_t *at, const char **ret_bytes,
+                size_t *ret_len)
 {
     size_t left = answer->len - *at, want = answer->len / PIECES, n;
 
@@ -70,9 +71,10 @@ unknown_refusal(const struct cf_refusal *refusal, struct cf_buf *to)
                        : refusal->status == 404 ? "not_found_error"
                                                 : "invalid_request_error";
 
-    return cf_dialect_json(to, json_pack("{s:s, s:{s:s, s:s, s:n, s:n}, s:s+}", "type", "error", "error",
-                                         "type", type, "message", refusal->message, "param", "code",
-                                         "request_id", "req_", refusal->id));
+    return cf_dialect_json(to,
+                           json_pack("{s:s, s:{s:s, s:s, s:n, s:n}, s:s+}", "type", "error",
+                                     "error", "type", type, "message", refusal->message,
+                                     "param", "code", "request_id", "req_", refusal->id));
 }
 
 const struct cf_codec cf_codec_unknown = {.name = "", .refusal = unknown_refusal};

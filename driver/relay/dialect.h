@@ -1,6 +1,6 @@
 /*
- * relay/dialect.h: how each model dialect says an answer or a refusal. One codec a dialect; all
- * are pure: values in, bytes out.
+ * relay/dialect.h: how each model dialect says an answer or a refusal. One codec a dialect;
+ * all are pure: values in, bytes out.
  */
 #ifndef CF_RELAY_DIALECT_H
 #define CF_RELAY_DIALECT_H
@@ -12,14 +12,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct cf_answer { /* borrowed by every call below */
-    const char *id;    /* bare; each dialect puts its own prefix before it */
+struct cf_answer {  /* borrowed by every call below */
+    const char *id; /* bare; each dialect puts its own prefix before it */
     const char *model;
-    const char *text;  /* UTF-8 */
+    const char *text; /* UTF-8 */
     size_t len;
-    int64_t created;   /* unix seconds */
+    int64_t created; /* unix seconds */
     uint64_t input_tokens, output_tokens;
-    bool wants_usage;  /* openai_chat: usage in a stream only when asked for */
+    bool wants_usage; /* openai_chat: usage in a stream only when asked for */
 };
 
 struct cf_refusal {
@@ -29,8 +29,8 @@ struct cf_refusal {
 
 struct cf_codec {
     const char *name;
-    /* Appends the whole JSON answer; the whole SSE stream, each frame ended by an empty line; the
-     * error body. 0, or -1 when memory ran out or the buffer is full. */
+    /* Appends the whole JSON answer; the whole SSE stream, each frame ended by an empty line;
+     * the error body. 0, or -1 when memory ran out or the buffer is full. */
     int (*whole)(const struct cf_answer *answer, struct cf_buf *to);  /* NULL: fal_queue */
     int (*stream)(const struct cf_answer *answer, struct cf_buf *to); /* NULL: fal_queue */
     int (*refusal)(const struct cf_refusal *refusal, struct cf_buf *to);
@@ -43,9 +43,10 @@ extern const struct cf_codec cf_codec_unknown;
 
 const struct cf_codec *cf_codec_find(const char *name); /* NULL: none of that name */
 
-/* The answer's text in pieces of a few characters, so that a client has to join deltas: false at
- * the end. *at begins at 0. */
-bool cf_answer_piece(const struct cf_answer *answer, size_t *at, const char **ret_bytes, size_t *ret_len);
+/* The answer's text in pieces of a few characters, so that a client has to join deltas: false
+ * at the end. *at begins at 0. */
+bool cf_answer_piece(const struct cf_answer *answer, size_t *at, const char **ret_bytes,
+                     size_t *ret_len);
 
 /* Appends one SSE frame; `event` NULL: data only. `data` is taken. */
 void cf_sse_frame(struct cf_buf *to, const char *event, json_t *data);

@@ -13,21 +13,51 @@
 enum where { ELSEWHERE, ROOT, ITEMS, ITEM, CONTENT, BLOCK, TOOLS, STREAM_OPTIONS };
 
 enum key {
-    OTHER, K_MODEL, K_STREAM, K_MAX_TOKENS, K_MESSAGES, K_INPUT, K_TOOLS, K_STREAM_OPTIONS,
-    K_INCLUDE_USAGE, K_ROLE, K_TYPE, K_CONTENT, K_TEXT
+    OTHER,
+    K_MODEL,
+    K_STREAM,
+    K_MAX_TOKENS,
+    K_MESSAGES,
+    K_INPUT,
+    K_TOOLS,
+    K_STREAM_OPTIONS,
+    K_INCLUDE_USAGE,
+    K_ROLE,
+    K_TYPE,
+    K_CONTENT,
+    K_TEXT
 };
 
-enum string { S_OTHER, S_MODEL, S_ROLE, S_ITEM_TYPE, S_BLOCK_TYPE, S_ITEM_TEXT, S_BLOCK_TEXT, S_INPUT, S_ROOT };
+enum string {
+    S_OTHER,
+    S_MODEL,
+    S_ROLE,
+    S_ITEM_TYPE,
+    S_BLOCK_TYPE,
+    S_ITEM_TEXT,
+    S_BLOCK_TEXT,
+    S_INPUT,
+    S_ROOT
+};
 
 static const struct {
     const char *name;
     enum key key;
 } keys[] = {
-    {"model", K_MODEL}, {"stream", K_STREAM}, {"max_tokens", K_MAX_TOKENS},
-    {"max_completion_tokens", K_MAX_TOKENS}, {"max_output_tokens", K_MAX_TOKENS},
-    {"messages", K_MESSAGES}, {"input", K_INPUT}, {"tools", K_TOOLS},
-    {"stream_options", K_STREAM_OPTIONS}, {"include_usage", K_INCLUDE_USAGE}, {"role", K_ROLE},
-    {"type", K_TYPE}, {"content", K_CONTENT}, {"text", K_TEXT},
+    {"model", K_MODEL},
+    {"stream", K_STREAM},
+    {"max_tokens", K_MAX_TOKENS},
+    {"max_completion_tokens", K_MAX_TOKENS},
+    {"max_output_tokens", K_MAX_TOKENS},
+    {"messages", K_MESSAGES},
+    {"input", K_INPUT},
+    {"tools", K_TOOLS},
+    {"stream_options", K_STREAM_OPTIONS},
+    {"include_usage", K_INCLUDE_USAGE},
+    {"role", K_ROLE},
+    {"type", K_TYPE},
+    {"content", K_CONTENT},
+    {"text", K_TEXT},
 };
 
 void
@@ -50,13 +80,15 @@ key_of(const char *name)
 static enum where
 where_now(const struct cf_digest *d)
 {
-    return d->depth == 0 || d->depth > CF_COUNT(d->where) ? ELSEWHERE : (enum where)d->where[d->depth - 1];
+    return d->depth == 0 || d->depth > CF_COUNT(d->where) ? ELSEWHERE
+                                                          : (enum where)d->where[d->depth - 1];
 }
 
 static enum key
 key_now(const struct cf_digest *d)
 {
-    return d->depth == 0 || d->depth > CF_COUNT(d->key) ? OTHER : (enum key)d->key[d->depth - 1];
+    return d->depth == 0 || d->depth > CF_COUNT(d->key) ? OTHER
+                                                        : (enum key)d->key[d->depth - 1];
 }
 
 /* Whether we are inside messages or input, at whatever depth. */
@@ -114,14 +146,15 @@ open_level(struct cf_digest *d, enum where where)
     d->depth++;
 }
 
-/* ---- items -------------------------------------------------------------------------------- */
+/* ---- items --------------------------------------------------------------------------- */
 
 static enum cf_item
 kind_of_item(const struct cf_digest *d)
 {
     const char *role = d->item.role, *type = d->item.type;
 
-    if (strcmp(role, "tool") == 0 || strcmp(role, "function") == 0 || cf_str_ends(type, "_output"))
+    if (strcmp(role, "tool") == 0 || strcmp(role, "function") == 0 ||
+        cf_str_ends(type, "_output"))
         return CF_ITEM_TOOL_RESULT;
     if (strcmp(role, "user") == 0)
         return d->item.has_tool_result ? CF_ITEM_TOOL_RESULT : CF_ITEM_USER;
@@ -169,7 +202,7 @@ close_level(struct cf_digest *d)
     d->depth--;
 }
 
-/* ---- strings ------------------------------------------------------------------------------ */
+/* ---- strings ------------------------------------------------------------------------- */
 
 static enum string
 string_in_root(enum key key)
@@ -186,7 +219,10 @@ string_here(const struct cf_digest *d)
     case ROOT:
         return string_in_root(key);
     case ITEM:
-        return key == K_ROLE ? S_ROLE : key == K_TYPE ? S_ITEM_TYPE : key == K_CONTENT ? S_ITEM_TEXT : S_OTHER;
+        return key == K_ROLE      ? S_ROLE
+               : key == K_TYPE    ? S_ITEM_TYPE
+               : key == K_CONTENT ? S_ITEM_TEXT
+                                  : S_OTHER;
     case BLOCK:
         return key == K_TYPE ? S_BLOCK_TYPE : key == K_TEXT ? S_BLOCK_TEXT : S_OTHER;
     default:
@@ -259,14 +295,15 @@ close_string(struct cf_digest *d)
     d->string = S_OTHER;
 }
 
-/* ---- the rest ----------------------------------------------------------------------------- */
+/* ---- the rest ------------------------------------------------------------------------ */
 
 static void
 read_number(struct cf_digest *d, const char *text)
 {
     uint64_t value;
 
-    if (where_now(d) == ROOT && key_now(d) == K_MAX_TOKENS && cf_parse_u64(text, 0, UINT64_MAX, &value))
+    if (where_now(d) == ROOT && key_now(d) == K_MAX_TOKENS &&
+        cf_parse_u64(text, 0, UINT64_MAX, &value))
         d->max_tokens = value;
 }
 
@@ -343,5 +380,6 @@ cf_digest_end(struct cf_digest *digest, struct cf_error *err)
 bool
 cf_digest_is_main(const struct cf_digest *digest)
 {
-    return digest->prompt_is_last || (digest->prompt_in_input && digest->last != CF_ITEM_ASSISTANT);
+    return digest->prompt_is_last ||
+           (digest->prompt_in_input && digest->last != CF_ITEM_ASSISTANT);
 }

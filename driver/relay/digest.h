@@ -25,12 +25,12 @@ struct cf_digest {
     /* out; whole after cf_digest_end */
     char model[CF_DIGEST_MODEL + 1];
     bool is_streamed, wants_usage, has_tools, has_input;
-    uint64_t max_tokens;       /* 0: not said */
-    enum cf_item last;         /* the last item; instructions between them do not count */
-    bool prompt_seen;          /* the prompt's nonce, anywhere in a string */
-    bool prompt_in_input;      /* ... in messages or input */
-    bool prompt_in_root;       /* ... in a string of the top level (fal_queue's prompt) */
-    bool prompt_is_last;       /* ... in a user's text behind the last of the assistant's items */
+    uint64_t max_tokens;  /* 0: not said */
+    enum cf_item last;    /* the last item; instructions between them do not count */
+    bool prompt_seen;     /* the prompt's nonce, anywhere in a string */
+    bool prompt_in_input; /* ... in messages or input */
+    bool prompt_in_root;  /* ... in a string of the top level (fal_queue's prompt) */
+    bool prompt_is_last;  /* ... in a user's text behind the last of the assistant's items */
     bool prior_seen;
 
     /* private */
@@ -38,8 +38,8 @@ struct cf_digest {
     struct cf_digest_needles needles;
     size_t prompt_at, prior_at;
     unsigned depth;
-    uint8_t where[6], key[6];  /* per open level; deeper ones say nothing new */
-    uint8_t string;            /* what the open string is */
+    uint8_t where[6], key[6]; /* per open level; deeper ones say nothing new */
+    uint8_t string;           /* what the open string is */
     char text[CF_DIGEST_MODEL + 1];
     size_t len;
     struct {
@@ -54,7 +54,8 @@ struct cf_digest {
 
 void cf_digest_init(struct cf_digest *digest, const struct cf_digest_needles *needles);
 /* As cf_json_stream_feed and _end. _end also refuses a body that is not an object. */
-CF_CHECKED int cf_digest_feed(struct cf_digest *digest, const char *bytes, size_t len, struct cf_error *err);
+CF_CHECKED int cf_digest_feed(struct cf_digest *digest, const char *bytes, size_t len,
+                              struct cf_error *err);
 CF_CHECKED int cf_digest_end(struct cf_digest *digest, struct cf_error *err);
 
 /* Whether the replay model shall say the answer's nonce: the prompt is the last thing the user

@@ -1,7 +1,7 @@
 /*
- * fal_queue: a job is submitted, asked after, fetched. The replay model's job is done when it was
- * looked at once (while the relay is held: not before the release). All URLs that go out lead
- * back to this relay.
+ * fal_queue: a job is submitted, asked after, fetched. The replay model's job is done when it
+ * was looked at once (while the relay is held: not before the release). All URLs that go out
+ * lead back to this relay.
  */
 #include "relay/call.h"
 
@@ -15,7 +15,8 @@
 static void
 base_of(const char *path, char *to, size_t size)
 {
-    unsigned want = cf_str_starts(path, "/workflows/") || cf_str_starts(path, "/comfy/") ? 3 : 2;
+    unsigned want =
+        cf_str_starts(path, "/workflows/") || cf_str_starts(path, "/comfy/") ? 3 : 2;
     size_t len = 0;
 
     while (want > 0 && path[len] == '/') {
@@ -31,7 +32,8 @@ make_uuid(char id[40])
     char hex[33];
 
     cf_id_hex(hex);
-    (void)snprintf(id, 40, "%.8s-%.4s-4%.3s-8%.3s-%.12s", hex, hex + 8, hex + 13, hex + 17, hex + 20);
+    (void)snprintf(id, 40, "%.8s-%.4s-4%.3s-8%.3s-%.12s", hex, hex + 8, hex + 13, hex + 17,
+                   hex + 20);
 }
 
 /* `status` is taken and gets the job's names and URLs. */
@@ -41,9 +43,10 @@ with_urls(const struct cf_call *call, const struct cf_job *job, json_t *status)
     const char *host = cf_http_header(call->http, "Host");
     char url[600];
 
-    (void)snprintf(url, sizeof url, "http://%.250s%s/requests/%s", host != NULL ? host : "127.0.0.1", job->base, job->id);
-    json_t *urls = json_pack("{s:s, s:s, s:s+, s:s+}", "request_id", job->id, "response_url", url, "status_url", url,
-                             "/status", "cancel_url", url, "/cancel");
+    (void)snprintf(url, sizeof url, "http://%.250s%s/requests/%s",
+                   host != NULL ? host : "127.0.0.1", job->base, job->id);
+    json_t *urls = json_pack("{s:s, s:s, s:s+, s:s+}", "request_id", job->id, "response_url",
+                             url, "status_url", url, "/status", "cancel_url", url, "/cancel");
     (void)json_object_update(status, urls); /* a Host that is not UTF-8 leaves them out */
     json_decref(urls);
     return status;
@@ -60,8 +63,10 @@ cf_queue_submit(struct cf_call *call)
     base_of(call->path, job->base, sizeof job->base);
     job->is_main = call->is_main;
     call->row.answered_nonce = call->is_main && (relay->answer_nonce || relay->answer_json);
-    cf_call_reply_json(call, 200,
-                       with_urls(call, job, json_pack("{s:s, s:i}", "status", "IN_QUEUE", "queue_position", 0)));
+    cf_call_reply_json(
+        call, 200,
+        with_urls(call, job,
+                  json_pack("{s:s, s:i}", "status", "IN_QUEUE", "queue_position", 0)));
 }
 
 static bool
@@ -74,8 +79,8 @@ static json_t *
 status_of(const struct cf_call *call, const struct cf_job *job, bool is_waiting_now)
 {
     json_t *status = is_waiting_now ? json_pack("{s:s, s:n}", "status", "IN_PROGRESS", "logs")
-                                    : json_pack("{s:s, s:[], s:{s:f}}", "status", "COMPLETED", "logs", "metrics",
-                                                "inference_time", 0.01);
+                                    : json_pack("{s:s, s:[], s:{s:f}}", "status", "COMPLETED",
+                                                "logs", "metrics", "inference_time", 0.01);
     return with_urls(call, job, status);
 }
 
@@ -97,13 +102,15 @@ reply_result(struct cf_call *call, struct cf_job *job)
     json_t *output;
 
     if (is_waiting(call, job)) {
-        cf_call_reply_json(call, 400, json_pack("{s:s}", "detail", "Request is still in progress"));
+        cf_call_reply_json(call, 400,
+                           json_pack("{s:s}", "detail", "Request is still in progress"));
         return;
     }
     if (job->is_main && relay->answer_nonce != NULL)
         (void)snprintf(text, sizeof text, "The answer is %s.", relay->answer_nonce);
     output = json_pack("{s:s, s:[], s:i}", "output",
-                       job->is_main && relay->answer_json != NULL ? relay->answer_json : text, "images", "seed", 0);
+                       job->is_main && relay->answer_json != NULL ? relay->answer_json : text,
+                       "images", "seed", 0);
     cf_call_reply_json(call, 200, output);
 }
 
@@ -111,7 +118,8 @@ static struct cf_job *
 job_find(struct cf_relay *relay, const char *id, size_t len)
 {
     for (unsigned i = 0; i < CF_RELAY_JOBS; i++)
-        if (strlen(relay->jobs[i].id) == len && len > 0 && memcmp(relay->jobs[i].id, id, len) == 0)
+        if (strlen(relay->jobs[i].id) == len && len > 0 &&
+            memcmp(relay->jobs[i].id, id, len) == 0)
             return &relay->jobs[i];
     return NULL;
 }

@@ -18,19 +18,21 @@ cf_ledger_release(struct cf_ledger *ledger)
     ledger->rows = NULL;
 }
 
-static json_t *
-row_json(const struct cf_relay_call *row, const char *dialect)
+json_t *
+cf_ledger_row(const struct cf_relay_call *row, const char *dialect)
 {
     return json_pack(
-        "{s:I, s:I, s:i, s:s?, s:b, s:s, s:s, s:s, s:s, s:i, s:b, s:b, s:b, s:b, s:b, s:I, s:I, s:I, "
+        "{s:I, s:I, s:i, s:s?, s:b, s:s, s:s, s:s, s:s, s:i, s:b, s:b, s:b, s:b, s:b, s:I, "
+        "s:I, s:I, "
         "s:I, s:I, s:I, s:s?, s:s}",
-        "id", (json_int_t)row->id, "at_ms", (json_int_t)row->at_ms, "turn", (int)row->turn, "dialect",
-        dialect, "probe", row->is_probe, "method", row->method, "path", row->path, "model_asked",
-        row->model_asked, "model_served", row->model_served, "status", row->status, "streamed",
-        row->is_streamed, "nonce_seen", row->nonce_seen, "answered_nonce", row->answered_nonce,
-        "prior_nonce_seen", row->prior_nonce_seen, "aborted", row->is_aborted, "request_bytes",
-        (json_int_t)row->request_bytes, "response_bytes", (json_int_t)row->response_bytes,
-        "input_tokens", (json_int_t)row->input_tokens, "output_tokens", (json_int_t)row->output_tokens,
+        "id", (json_int_t)row->id, "at_ms", (json_int_t)row->at_ms, "turn", (int)row->turn,
+        "dialect", dialect, "probe", row->is_probe, "method", row->method, "path", row->path,
+        "model_asked", row->model_asked, "model_served", row->model_served, "status",
+        row->status, "streamed", row->is_streamed, "nonce_seen", row->nonce_seen,
+        "answered_nonce", row->answered_nonce, "prior_nonce_seen", row->prior_nonce_seen,
+        "aborted", row->is_aborted, "request_bytes", (json_int_t)row->request_bytes,
+        "response_bytes", (json_int_t)row->response_bytes, "input_tokens",
+        (json_int_t)row->input_tokens, "output_tokens", (json_int_t)row->output_tokens,
         "first_byte_ms", (json_int_t)row->first_byte_ms, "total_ms", (json_int_t)row->total_ms,
         "refused", row->refused, "hint", row->hint);
 }
@@ -53,18 +55,18 @@ cf_ledger_add(struct cf_ledger *ledger, const struct cf_relay_call *row, const c
 {
     sum(ledger, row);
     if (json_array_size(ledger->rows) >= CF_LEDGER_ROWS ||
-        json_array_append_new(ledger->rows, row_json(row, dialect)) < 0)
+        json_array_append_new(ledger->rows, cf_ledger_row(row, dialect)) < 0)
         ledger->dropped++;
 }
 
 json_t *
 cf_ledger_totals(const struct cf_ledger *ledger)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "served", (json_int_t)ledger->served,
-                     "refused", (json_int_t)ledger->refused, "probes", (json_int_t)ledger->probes,
-                     "aborted", (json_int_t)ledger->aborted, "input_tokens",
-                     (json_int_t)ledger->input_tokens, "output_tokens",
-                     (json_int_t)ledger->output_tokens, "request_bytes",
-                     (json_int_t)ledger->request_bytes, "response_bytes",
-                     (json_int_t)ledger->response_bytes, "rows_dropped", (json_int_t)ledger->dropped);
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "served", (json_int_t)ledger->served,
+        "refused", (json_int_t)ledger->refused, "probes", (json_int_t)ledger->probes,
+        "aborted", (json_int_t)ledger->aborted, "input_tokens",
+        (json_int_t)ledger->input_tokens, "output_tokens", (json_int_t)ledger->output_tokens,
+        "request_bytes", (json_int_t)ledger->request_bytes, "response_bytes",
+        (json_int_t)ledger->response_bytes, "rows_dropped", (json_int_t)ledger->dropped);
 }

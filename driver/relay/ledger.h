@@ -14,7 +14,9 @@ struct cf_ledger {
 int cf_ledger_init(struct cf_ledger *ledger); /* -1: out of memory */
 void cf_ledger_release(struct cf_ledger *ledger);
 /* Copies the row. `dialect` is its name, or NULL. */
-void cf_ledger_add(struct cf_ledger *ledger, const struct cf_relay_call *row, const char *dialect);
+void cf_ledger_add(struct cf_ledger *ledger, const struct cf_relay_call *row,
+                   const char *dialect);
+json_t *cf_ledger_row(const struct cf_relay_call *row, const char *dialect);
 json_t *cf_ledger_totals(const struct cf_ledger *ledger);
 
 #endif

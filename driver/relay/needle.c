@@ -25,7 +25,8 @@ cf_needle_set(struct cf_needle *needle, const char *word)
 bool
 cf_needle_feed(const struct cf_needle *needle, size_t *matched, const char *bytes, size_t len)
 {
-    size_t at = *matched < needle->len ? *matched : 0; /* the word may have been changed meanwhile */
+    size_t at =
+        *matched < needle->len ? *matched : 0; /* the word may have been changed meanwhile */
     bool is_found = false;
 
     for (size_t i = 0; i < len && needle->len > 0; i++) {

@@ -17,8 +17,9 @@ struct cf_needle { /* zeroed is empty: never found */
 /* Copies; NULL, "" and anything longer than the limit make it empty. */
 void cf_needle_set(struct cf_needle *needle, const char *word);
 
-/* `matched` is the caller's place between two pieces; 0 where a text begins. True when the word
- * ends in this piece. */
-bool cf_needle_feed(const struct cf_needle *needle, size_t *matched, const char *bytes, size_t len);
+/* `matched` is the caller's place between two pieces; 0 where a text begins. True when the
+ * word ends in this piece. */
+bool cf_needle_feed(const struct cf_needle *needle, size_t *matched, const char *bytes,
+                    size_t len);
 
 #endif

@@ -27,27 +27,31 @@ relay_free(struct cf_relay *relay)
 }
 
 static int
-copy_options(struct cf_relay *relay, const struct cf_relay_options *options, struct cf_error *err)
+copy_options(struct cf_relay *relay, const struct cf_relay_options *options,
+             struct cf_error *err)
 {
     char fresh[40];
 
     relay->dialect_table = options->dialect_table;
     relay->dialect_count = options->dialect_table != NULL ? options->dialect_count : 0;
     relay->dialects = options->dialects;
-    relay->max_body_bytes = options->max_body_bytes != 0 ? options->max_body_bytes : DEFAULT_BODY_BYTES;
-    relay->max_calls_per_turn = options->max_calls_per_turn != 0 ? options->max_calls_per_turn : DEFAULT_CALLS_PER_TURN;
+    relay->max_body_bytes =
+        options->max_body_bytes != 0 ? options->max_body_bytes : DEFAULT_BODY_BYTES;
+    relay->max_calls_per_turn = options->max_calls_per_turn != 0 ? options->max_calls_per_turn
+                                                                 : DEFAULT_CALLS_PER_TURN;
     relay->on_call = options->on_call;
     relay->user = options->user;
     relay->log = options->log;
     cf_id_make("cfr_", fresh, sizeof fresh);
     if (cf_str_copy(&relay->token, options->token != NULL ? options->token : fresh, err) < 0)
         return -1;
-    return cf_str_copy(&relay->model, options->model != NULL ? options->model : "local-replay-model", err);
+    return cf_str_copy(&relay->model,
+                       options->model != NULL ? options->model : "local-replay-model", err);
 }
 
 int
-cf_relay_open(uv_loop_t *loop, const struct cf_relay_options *options, struct cf_relay **ret_relay,
-              struct cf_error *err)
+cf_relay_open(uv_loop_t *loop, const struct cf_relay_options *options,
+              struct cf_relay **ret_relay, struct cf_error *err)
 {
     struct cf_relay *relay = calloc(1, sizeof *relay);
 
@@ -96,7 +100,7 @@ cf_relay_turn_begin(struct cf_relay *relay, const struct cf_relay_turn *turn)
     relay->answer_json = bounded_copy(turn->answer_json, ANSWER_JSON_LIMIT);
 }
 
-/* ---- holding ------------------------------------------------------------------------------- */
+/* ---- holding ------------------------------------------------------------------------- */
 
 void
 cf_relay_release(struct cf_relay *relay)
@@ -107,8 +111,8 @@ cf_relay_release(struct cf_relay *relay)
     (void)uv_timer_stop(&relay->timer); /* cannot fail */
     do { /* an answer may end other calls, too: begin again each time */
         TAILQ_FOREACH(call, &relay->calls, link)
-            if (call->is_held)
-                break;
+        if (call->is_held)
+            break;
         if (call != NULL) {
             call->is_held = false;
             cf_call_answer(call);
@@ -129,10 +133,11 @@ cf_relay_hold(struct cf_relay *relay, uint64_t at_most_ms)
         return;
     relay->is_held = true;
     uv_update_time(relay->loop);
-    (void)uv_timer_start(&relay->timer, on_hold_over, at_most_ms, 0); /* fails only when closing */
+    (void)uv_timer_start(&relay->timer, on_hold_over, at_most_ms,
+                         0); /* fails only when closing */
 }
 
-/* ---- connections ----------------------------------------------------------------------------- */
+/* ---- connections --------------------------------------------------------------------- */
 
 struct cf_http_conn *
 cf_relay_accept(struct cf_relay *relay, const struct cf_http_io *io, void *io_user)
@@ -145,8 +150,10 @@ cf_relay_accept(struct cf_relay *relay, const struct cf_http_io *io, void *io_us
     if (conn == NULL)
         return NULL;
     conn->relay = relay;
-    /* the limit is ours to tell in the dialect's words; the server's own comes a little later */
-    conn->http = cf_http_conn_new(io, io_user, &cf_call_handler, conn, relay->max_body_bytes + 1);
+    /* the limit is ours to tell in the dialect's words; the server's own comes a little later
+     */
+    conn->http =
+        cf_http_conn_new(io, io_user, &cf_call_handler, conn, relay->max_body_bytes + 1);
     if (conn->http == NULL) {
         free(conn);
         return NULL;
@@ -174,8 +181,8 @@ cf_relay_forget(struct cf_relay *relay, struct cf_http_conn *http)
     struct cf_call *call;
 
     TAILQ_FOREACH(conn, &relay->conns, link)
-        if (conn->http == http)
-            break;
+    if (conn->http == http)
+        break;
     if (conn == NULL)
         return;
     call = cf_http_conn_get_user(http);
@@ -196,6 +203,17 @@ unsigned
 cf_relay_calls_in_flight(const struct cf_relay *relay)
 {
     return relay->call_count;
+}
+
+json_t *
+cf_relay_call_json(const struct cf_relay *relay, const struct cf_relay_call *call)
+{
+    const char *dialect = NULL;
+
+    for (unsigned i = 0; i < relay->dialect_count; i++)
+        if (relay->dialect_table[i].id == call->dialect)
+            dialect = relay->dialect_table[i].name;
+    return cf_ledger_row(call, dialect);
 }
 
 json_t *
@@ -235,8 +253,8 @@ cf_relay_close(struct cf_relay *relay, void (*on_closed)(void *user), void *user
     relay->closed_user = user;
     while ((conn = TAILQ_FIRST(&relay->conns)) != NULL) {
         struct cf_http_conn *http = conn->http;
-        cf_http_reply_abort(http);      /* tells the owner, who may forget it from inside */
-        cf_relay_forget(relay, http);   /* else we do */
+        cf_http_reply_abort(http);    /* tells the owner, who may forget it from inside */
+        cf_relay_forget(relay, http); /* else we do */
     }
     uv_close((uv_handle_t *)&relay->timer, on_timer_closed);
 }

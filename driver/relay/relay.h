@@ -1,7 +1,7 @@
 /*
- * relay/relay.h: the governed model relay of one run: the sandbox's only door. It knows nothing
- * of sandboxes: connections come in through cf_http_io. Its ledger is the authority for "the
- * model plane was reached".
+ * relay/relay.h: the governed model relay of one run: the sandbox's only door. It knows
+ * nothing of sandboxes: connections come in through cf_http_io. Its ledger is the authority
+ * for "the model plane was reached".
  */
 #ifndef CF_RELAY_RELAY_H
 #define CF_RELAY_RELAY_H
@@ -18,42 +18,44 @@
 struct cf_relay;
 
 struct cf_relay_call { /* one ledger row; borrowed until return */
-    uint64_t id;                /* 1, 2, ... */
-    uint64_t at_ms;             /* since the relay opened */
+    uint64_t id;       /* 1, 2, ... */
+    uint64_t at_ms;    /* since the relay opened */
     unsigned turn;
-    unsigned dialect;           /* its id in the dialect table, 0: none matched */
-    bool is_probe;              /* served, but no model call: HEAD /, the model list, token counts */
-    const char *method, *path;  /* path without query, printable, at most 200 */
+    unsigned dialect; /* its id in the dialect table, 0: none matched */
+    bool is_probe;    /* served, but no model call: HEAD /, the model list, token counts */
+    const char *method, *path;              /* path without query, printable, at most 200 */
     const char *model_asked, *model_served; /* "" when unknown */
     int status;
     bool is_streamed, nonce_seen, answered_nonce, prior_nonce_seen, is_aborted;
     uint64_t request_bytes, response_bytes, input_tokens, output_tokens;
     uint64_t first_byte_ms, total_ms;
-    const char *refused;        /* NULL: served; else why, static: "token", "lease", "path", "dialect",
-                                   "method", "body", "too large", "encoding", "upgrade", "cap",
-                                   "malformed" (not HTTP), "internal" */
-    const char *hint;           /* "" or the one-line remedy (a base URL one level off, ...) */
+    const char *refused; /* NULL: served; else why, static: "token", "lease", "path",
+                            "dialect", "method", "body", "too large", "encoding", "upgrade",
+                            "cap", "malformed" (not HTTP), "internal" */
+    const char *hint;    /* "" or the one-line remedy (a base URL one level off, ...) */
 };
 
 /* A dialect as the catalog has it. The relay finds its codec by name ("anthropic_messages",
  * "openai_chat", "openai_responses", "fal_queue") and knows no ids of its own. */
 struct cf_relay_dialect {
-    unsigned id;                /* one bit */
-    const char *name, *path;    /* "/v1/messages"; a path with '{' stands for fal's model ids */
-    const char *variable;       /* environment variable of its base URL, for hints; may be NULL */
+    unsigned id;             /* one bit */
+    const char *name, *path; /* "/v1/messages"; a path with '{' stands for fal's model ids */
+    const char *variable;    /* environment variable of its base URL, for hints; may be NULL */
 };
 
 struct cf_relay_options {
-    const struct cf_relay_dialect *dialect_table; /* every dialect known; borrowed while open, */
-    unsigned dialect_count;                       /* static storage as a rule */
-    unsigned dialects;          /* mask of ids that are served */
-    const char *token;          /* lease bearer; NULL: a fresh random one is made. copied */
-    const char *model;          /* NULL "local-replay-model". copied. What the model list shows;
-                                   an answer carries the name that the request asked for */
-    uint64_t max_body_bytes;    /* 0: 64 MiB */
-    unsigned max_calls_per_turn;/* 0: 64 */
-    const char *private_dir;    /* unused by the replay backend: it keeps nothing of a body */
-    void (*on_call)(void *user, const struct cf_relay_call *call); /* when a call has ended */
+    /* every dialect known; borrowed while the relay is open */
+    const struct cf_relay_dialect *dialect_table;
+    unsigned dialect_count;
+    unsigned dialects;       /* mask of ids that are served */
+    const char *token;       /* lease bearer; NULL: a fresh random one is made. copied */
+    const char *model;       /* NULL "local-replay-model". copied. What the model list shows;
+                                an answer carries the name that the request asked for */
+    uint64_t max_body_bytes; /* 0: 64 MiB */
+    unsigned max_calls_per_turn; /* 0: 64 */
+    const char *private_dir;     /* unused by the replay backend: it keeps nothing of a body */
+    /* when a call has ended; may do anything but close the relay */
+    void (*on_call)(void *user, const struct cf_relay_call *call);
     void *user;
     const struct cf_log *log;
 };
@@ -65,10 +67,10 @@ const char *cf_relay_token(const struct cf_relay *relay); /* never log it */
 /* What the replay model shall look for and say in this turn; all copied, NULL clears. */
 struct cf_relay_turn {
     unsigned turn;
-    const char *prompt_nonce;  /* the main call is the one whose last user text carries it */
-    const char *answer_nonce;  /* said in the answer to the main call */
-    const char *prior_nonce;   /* an earlier answer nonce: its presence in a request is recorded */
-    const char *answer_json;   /* when set: the whole answer text (output schema); holds the nonce */
+    const char *prompt_nonce; /* the main call is the one whose last user text carries it */
+    const char *answer_nonce; /* said in the answer to the main call */
+    const char *prior_nonce;  /* an earlier answer nonce: its presence is recorded */
+    const char *answer_json;  /* the whole answer text (output schema); holds the nonce */
 };
 /* Begins turn counting for the cap, too. Nonces are compared, never logged, and at most 256
  * bytes; answer_json at most 256 KiB. */
@@ -81,13 +83,17 @@ void cf_relay_release(struct cf_relay *relay);
  * cf_relay_forget (also after io.reset, and allowed from inside io.shutdown and io.reset).
  * Forgetting one in the middle of a call makes an aborted row. `io` is borrowed until then.
  * NULL when 1,024 are open (then reset it). */
-struct cf_http_conn *cf_relay_accept(struct cf_relay *relay, const struct cf_http_io *io, void *io_user);
+struct cf_http_conn *cf_relay_accept(struct cf_relay *relay, const struct cf_http_io *io,
+                                     void *io_user);
 void cf_relay_forget(struct cf_relay *relay, struct cf_http_conn *conn);
 
 /* The lease ends: every later request gets 401 and a ledger row. */
 void cf_relay_revoke(struct cf_relay *relay);
 unsigned cf_relay_calls_in_flight(const struct cf_relay *relay);
-json_t *cf_relay_ledger(const struct cf_relay *relay); /* array of rows (at most 1,000 kept, then counted); new reference */
+/* One row as the ledger writes it; new reference, NULL out of memory. */
+json_t *cf_relay_call_json(const struct cf_relay *relay, const struct cf_relay_call *call);
+json_t *cf_relay_ledger(const struct cf_relay *relay); /* array of rows (at most 1,000 kept,
+                                                          then counted); new reference */
 /* {"served":N,"refused":N,"probes":N,"aborted":N,"input_tokens":N,"output_tokens":N,
  *  "request_bytes":N,"response_bytes":N,"rows_dropped":N}; served counts model calls only. New
  * reference. */

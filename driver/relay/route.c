@@ -14,10 +14,11 @@ has_model_id(const struct cf_relay_dialect *dialect)
     return strchr(dialect->path, '{') != NULL;
 }
 
-/* ---- fal's paths: the only ones that are not fixed ------------------------------------------ */
+/* ---- fal's paths: the only ones that are not fixed ----------------------------------- */
 
 bool
-cf_route_queue(const char *path, const char **ret_id, size_t *ret_id_len, const char **ret_action)
+cf_route_queue(const char *path, const char **ret_id, size_t *ret_id_len,
+               const char **ret_action)
 {
     const char *requests = strstr(path, "/requests/");
     const char *id, *end;
@@ -67,22 +68,30 @@ find_queue(const struct cf_relay_dialect *dialect, const char *path, struct cf_r
     return true;
 }
 
-/* ---- base URLs that are one level off --------------------------------------------------------- */
+/* ---- base URLs that are one level off ------------------------------------------------ */
 
 static void
 explain(const struct cf_relay_dialect *dialect, const char *path, char hint[CF_ROUTE_HINT])
 {
     const char *variable = dialect->variable != NULL ? dialect->variable : "the base URL";
-    const char *tail = cf_str_starts(dialect->path, "/v1/") ? dialect->path + 3 : dialect->path;
+    const char *tail =
+        cf_str_starts(dialect->path, "/v1/") ? dialect->path + 3 : dialect->path;
 
     if (strcmp(path, tail) == 0)
-        (void)snprintf(hint, CF_ROUTE_HINT, "%s should end in /v1 for this client: it adds only %s to it", variable, tail);
+        (void)snprintf(hint, CF_ROUTE_HINT,
+                       "%s should end in /v1 for this client: it adds only %s to it", variable,
+                       tail);
     else if (cf_str_starts(path, "/v1/v1/"))
-        (void)snprintf(hint, CF_ROUTE_HINT, "%s should not end in /v1 for this client: it adds %s itself", variable, dialect->path);
+        (void)snprintf(hint, CF_ROUTE_HINT,
+                       "%s should not end in /v1 for this client: it adds %s itself", variable,
+                       dialect->path);
     else if (cf_str_starts(path, "//"))
-        (void)snprintf(hint, CF_ROUTE_HINT, "%s should not end in a slash for this client", variable);
+        (void)snprintf(hint, CF_ROUTE_HINT, "%s should not end in a slash for this client",
+                       variable);
     else
-        (void)snprintf(hint, CF_ROUTE_HINT, "%s has too much in its path: the relay serves %s itself", variable, dialect->path);
+        (void)snprintf(hint, CF_ROUTE_HINT,
+                       "%s has too much in its path: the relay serves %s itself", variable,
+                       dialect->path);
 }
 
 /* The dialect whose path, or path without /v1, ends this one. */
@@ -90,14 +99,15 @@ static const struct cf_relay_dialect *
 nearest(const struct cf_relay_dialect *table, unsigned count, const char *path)
 {
     for (unsigned i = 0; i < count; i++) {
-        const char *tail = cf_str_starts(table[i].path, "/v1/") ? table[i].path + 3 : table[i].path;
+        const char *tail =
+            cf_str_starts(table[i].path, "/v1/") ? table[i].path + 3 : table[i].path;
         if (!has_model_id(&table[i]) && cf_str_ends(path, tail))
             return &table[i];
     }
     return NULL;
 }
 
-/* ---- the public ones -------------------------------------------------------------------------- */
+/* ---- the public ones ----------------------------------------------------------------- */
 
 static bool
 find_fixed(const struct cf_relay_dialect *dialect, const char *path, struct cf_route *route)
@@ -108,7 +118,8 @@ find_fixed(const struct cf_relay_dialect *dialect, const char *path, struct cf_r
         return false;
     if (path[len] == '\0')
         route->endpoint = CF_AT_MODEL;
-    else if (strcmp(dialect->name, "anthropic_messages") == 0 && strcmp(path + len, "/count_tokens") == 0)
+    else if (strcmp(dialect->name, "anthropic_messages") == 0 &&
+             strcmp(path + len, "/count_tokens") == 0)
         route->endpoint = CF_AT_COUNT_TOKENS;
     else
         return false;
@@ -118,8 +129,8 @@ find_fixed(const struct cf_relay_dialect *dialect, const char *path, struct cf_r
 }
 
 static void
-find_endpoint(const struct cf_relay_dialect *table, unsigned count, unsigned served, const char *path,
-              struct cf_route *route, char hint[CF_ROUTE_HINT])
+find_endpoint(const struct cf_relay_dialect *table, unsigned count, unsigned served,
+              const char *path, struct cf_route *route, char hint[CF_ROUTE_HINT])
 {
     if (strcmp(path, "/") == 0 || path[0] == '\0') {
         route->endpoint = CF_AT_ROOT;
@@ -139,13 +150,14 @@ find_endpoint(const struct cf_relay_dialect *table, unsigned count, unsigned ser
         return;
     }
     for (unsigned i = 0; i < count; i++)
-        if (has_model_id(&table[i]) && (table[i].id & served) != 0 && find_queue(&table[i], path, route))
+        if (has_model_id(&table[i]) && (table[i].id & served) != 0 &&
+            find_queue(&table[i], path, route))
             return;
 }
 
 void
-cf_route_find(const struct cf_relay_dialect *table, unsigned count, unsigned served, const char *path,
-              struct cf_route *ret_route, char hint[CF_ROUTE_HINT])
+cf_route_find(const struct cf_relay_dialect *table, unsigned count, unsigned served,
+              const char *path, struct cf_route *ret_route, char hint[CF_ROUTE_HINT])
 {
     const struct cf_codec *codec = NULL;
 

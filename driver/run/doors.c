@@ -97,6 +97,7 @@ io_shutdown(void *user)
     struct cf_hall_door *d = user;
 
     cf_door_shutdown(d->door);
+    part(d); /* a closed door lingers by itself until what was written is out and the peer ends */
 }
 
 static void

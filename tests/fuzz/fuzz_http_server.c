@@ -1,5 +1,6 @@
-/* fuzz_http_server.c: any bytes in any cut: exchanges end exactly once, every fed byte is either
- * consumed or the connection is cut, and cutting the input differently changes no answer. */
+/* fuzz_http_server.c: any bytes in any cut: exchanges end exactly once, every fed byte is
+ * either consumed or the connection is cut, and cutting the input differently changes no
+ * answer. */
 #include "base/buf.h"
 #include "loop/http_server.h"
 
@@ -78,8 +79,12 @@ on_ended(void *user, struct cf_http_conn *conn)
 }
 
 static const struct cf_http_handler handler = {
-    .on_request = on_request, .on_body = on_body, .on_complete = on_complete,
-    .on_drain = on_drain, .on_done = on_ended, .on_abort = on_ended,
+    .on_request = on_request,
+    .on_body = on_body,
+    .on_complete = on_complete,
+    .on_drain = on_drain,
+    .on_done = on_ended,
+    .on_abort = on_ended,
 };
 
 static void
@@ -115,7 +120,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     run(&whole, (const char *)data, size, size + 1, false);
     run(&cut, (const char *)data, size, step, size % 2 == 1);
-    if (whole.out.len != cut.out.len || (cut.out.len > 0 && memcmp(whole.out.data, cut.out.data, cut.out.len) != 0))
+    if (whole.out.len != cut.out.len ||
+        (cut.out.len > 0 && memcmp(whole.out.data, cut.out.data, cut.out.len) != 0))
         abort();
     cf_buf_release(&whole.out);
     cf_buf_release(&cut.out);

@@ -31,7 +31,8 @@ run(struct digest *digest, const char *bytes, size_t len, size_t step)
     digest->hash = 14695981039346656037u;
     cf_json_stream_init(&stream, on_event, digest);
     for (size_t at = 0; at < len; at += step)
-        if (cf_json_stream_feed(&stream, bytes + at, len - at < step ? len - at : step, &err) < 0)
+        if (cf_json_stream_feed(&stream, bytes + at, len - at < step ? len - at : step, &err) <
+            0)
             return -1;
     return cf_json_stream_end(&stream, &err);
 }

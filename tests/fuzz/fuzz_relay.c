@@ -1,5 +1,5 @@
-/* fuzz_relay.c: the request side of each dialect. Any body, in any cut, ends in exactly one row
- * and one answer, and what the digest says of it does not depend on the cut. */
+/* fuzz_relay.c: the request side of each dialect. Any body, in any cut, ends in exactly one
+ * row and one answer, and what the digest says of it does not depend on the cut. */
 #include "base/buf.h"
 #include "relay/digest.h"
 #include "relay/relay.h"
@@ -13,7 +13,8 @@ static const struct cf_relay_dialect table[] = {
     {4, "openai_responses", "/v1/responses", "B"},
     {8, "fal_queue", "/{model_id}", NULL},
 };
-static const char *const paths[] = {"/v1/messages", "/v1/chat/completions", "/v1/responses", "/a/b", "/v1/messages/count_tokens"};
+static const char *const paths[] = {"/v1/messages", "/v1/chat/completions", "/v1/responses",
+                                    "/a/b", "/v1/messages/count_tokens"};
 
 struct peer {
     struct cf_buf out;
@@ -55,10 +56,16 @@ feed_in_steps(struct cf_http_conn *conn, const char *bytes, size_t len, size_t s
 static void
 serve(const char *path, const char *body, size_t len, size_t step)
 {
-    struct cf_relay_turn turn = {.turn = 1, .prompt_nonce = "ababac", .answer_nonce = "n", .prior_nonce = "p"};
+    struct cf_relay_turn turn = {
+        .turn = 1, .prompt_nonce = "ababac", .answer_nonce = "n", .prior_nonce = "p"};
     struct peer peer = {0};
-    struct cf_relay_options options = {.dialect_table = table, .dialect_count = 4, .dialects = 15, .token = "t",
-                                       .on_call = on_call, .user = &peer, .max_body_bytes = 2000};
+    struct cf_relay_options options = {.dialect_table = table,
+                                       .dialect_count = 4,
+                                       .dialects = 15,
+                                       .token = "t",
+                                       .on_call = on_call,
+                                       .user = &peer,
+                                       .max_body_bytes = 2000};
     struct cf_buf head = {0};
     struct cf_relay *relay;
     struct cf_error err;
@@ -68,7 +75,8 @@ serve(const char *path, const char *body, size_t len, size_t step)
         abort();
     cf_relay_turn_begin(relay, &turn);
     struct cf_http_conn *conn = cf_relay_accept(relay, &io, &peer);
-    cf_buf_addf(&head, "POST %s HTTP/1.1\r\nx-api-key: t\r\nContent-Length: %zu\r\n\r\n", path, len);
+    cf_buf_addf(&head, "POST %s HTTP/1.1\r\nx-api-key: t\r\nContent-Length: %zu\r\n\r\n", path,
+                len);
     cf_http_conn_feed(conn, head.data, head.len);
     feed_in_steps(conn, body, len, step);
     if (peer.rows != 1 || peer.out.len == 0 || memcmp(peer.out.data, "HTTP/1.1 ", 9) != 0)
@@ -98,9 +106,10 @@ digest_of(const char *body, size_t len, size_t step)
             return -1;
     if (cf_digest_end(&d, &err) < 0)
         return -1;
-    return d.is_streamed | d.wants_usage << 1 | d.has_tools << 2 | d.has_input << 3 | d.prompt_seen << 4 |
-           d.prompt_in_input << 5 | d.prompt_in_root << 6 | d.prompt_is_last << 7 | d.prior_seen << 8 |
-           (long)d.last << 9 | (long)(d.max_tokens & 0xffff) << 12 | (long)strlen(d.model) << 30;
+    return d.is_streamed | d.wants_usage << 1 | d.has_tools << 2 | d.has_input << 3 |
+           d.prompt_seen << 4 | d.prompt_in_input << 5 | d.prompt_in_root << 6 |
+           d.prompt_is_last << 7 | d.prior_seen << 8 | (long)d.last << 9 |
+           (long)(d.max_tokens & 0xffff) << 12 | (long)strlen(d.model) << 30;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

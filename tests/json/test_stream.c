@@ -86,8 +86,14 @@ writer_release(struct writer *w)
 START_TEST(events_say_what_the_text_says_whatever_the_cut)
 {
     static const char *const texts[] = {
-        "{}", " [ ] ", "null", "-0", "12.5e+3", "\"\"",
-        "{\"a\":[1,-2.5,0,1e9,{\"b\":{}}],\"c\\u0041\\n\":\"x\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\ud83d\\ude00\xc3\xa9\","
+        "{}",
+        " [ ] ",
+        "null",
+        "-0",
+        "12.5e+3",
+        "\"\"",
+        "{\"a\":[1,-2.5,0,1e9,{\"b\":{}}],\"c\\u0041\\n\":\"x\\\"\\\\\\/"
+        "\\b\\f\\n\\r\\t\\u00e9\\ud83d\\ude00\xc3\xa9\","
         "\"d\":[true,false,null,[],[[]],\"\\u0000z\"] }",
         "[0.5,10,1E-2,[0],{\"k\":0}]",
     };
@@ -98,7 +104,8 @@ START_TEST(events_say_what_the_text_says_whatever_the_cut)
         ck_assert_ptr_nonnull(expected);
         for (size_t cut = 0; cut <= strlen(texts[i]); cut++) {
             struct cf_error err = {0};
-            ck_assert_msg(read_text(&w, texts[i], strlen(texts[i]), cut, &err) == 0, "%s: %s", texts[i], err.text);
+            ck_assert_msg(read_text(&w, texts[i], strlen(texts[i]), cut, &err) == 0, "%s: %s",
+                          texts[i], err.text);
             json_t *got = cf_json_parse(w.out.data, w.out.len, NULL, &err);
             ck_assert_msg(got != NULL, "%s: %s", w.out.data, err.text);
             ck_assert(cf_json_same(got, expected));
@@ -113,16 +120,19 @@ END_TEST
 START_TEST(texts_that_are_not_json_are_told_with_their_offset)
 {
     static const char *const bad[] = {
-        "", " ", "nul", "nulls", "{", "}", "[1,]", "[,1]", "{\"a\"}", "{\"a\":}", "{\"a\":1,}",
-        "{a:1}", "{\"a\" 1}", "[1}", "{\"a\":1]", "01", "-", "+1", "1.", ".5", "1e", "1e+", "[1.]",
-        "1 2", "[] []", "\"", "\"\\", "\"\\x\"", "\"\\u12\"", "\"\\u12g4\"", "\"\n\"", "'a'", "[-a]",
+        "",          " ",           "nul",      "nulls",      "{",     "}",         "[1,]",
+        "[,1]",      "{\"a\"}",     "{\"a\":}", "{\"a\":1,}", "{a:1}", "{\"a\" 1}", "[1}",
+        "{\"a\":1]", "01",          "-",        "+1",         "1.",    ".5",        "1e",
+        "1e+",       "[1.]",        "1 2",      "[] []",      "\"",    "\"\\",      "\"\\x\"",
+        "\"\\u12\"", "\"\\u12g4\"", "\"\n\"",   "'a'",        "[-a]",
     };
     struct writer w = {0};
 
     for (size_t i = 0; i < CF_COUNT(bad); i++) {
         for (size_t cut = 0; cut <= strlen(bad[i]); cut++) {
             struct cf_error err = {0};
-            ck_assert_msg(read_text(&w, bad[i], strlen(bad[i]), cut, &err) == -1, "%s", bad[i]);
+            ck_assert_msg(read_text(&w, bad[i], strlen(bad[i]), cut, &err) == -1, "%s",
+                          bad[i]);
             ck_assert_int_eq(err.kind, CF_ERROR_WIRE);
         }
     }
@@ -132,7 +142,8 @@ END_TEST
 
 START_TEST(a_lone_surrogate_becomes_the_replacement_character)
 {
-    static const char *const texts[] = {"\"\\ud83d\"", "\"\\ud83dx\"", "\"\\ud83d\\n\"", "\"\\ude00\"",
+    static const char *const texts[] = {"\"\\ud83d\"",        "\"\\ud83dx\"",
+                                        "\"\\ud83d\\n\"",     "\"\\ude00\"",
                                         "\"\\ud83d\\u0041\"", "\"\\ud83d\\ud83d\\ude00\""};
     struct writer w = {0};
 

@@ -8,12 +8,12 @@
 
 /* A server that notes what it hears and answers as its mode says. */
 enum mode {
-    ECHO,         /* at on_complete: method, path, query and body */
-    EARLY,        /* at on_request: 401 */
-    HOLD,         /* not by itself */
-    PAUSING,      /* ECHO, pausing behind every piece of body */
-    FREEING,      /* frees the connection in on_request */
-    UNWANTED      /* answers in the first on_body and wants no more */
+    ECHO,    /* at on_complete: method, path, query and body */
+    EARLY,   /* at on_request: 401 */
+    HOLD,    /* not by itself */
+    PAUSING, /* ECHO, pausing behind every piece of body */
+    FREEING, /* frees the connection in on_request */
+    UNWANTED /* answers in the first on_body and wants no more */
 };
 
 struct peer {
@@ -99,7 +99,8 @@ on_complete(void *user, struct cf_http_conn *conn)
     peer->completes++;
     if (peer->mode == HOLD)
         return;
-    cf_buf_addf(&text, "%s %s %s [", request->method, request->path, request->query ? request->query : "-");
+    cf_buf_addf(&text, "%s %s %s [", request->method, request->path,
+                request->query ? request->query : "-");
     cf_buf_add(&text, peer->body.data, peer->body.len);
     cf_buf_adds(&text, "]");
     ck_assert_int_eq(cf_http_reply(conn, 200, "text/plain", NULL, text.data, text.len), 0);
@@ -134,8 +135,8 @@ on_malformed(void *user, struct cf_http_conn *conn, int status, const char *why)
     ck_assert_uint_gt(strlen(why), 0);
 }
 
-static const struct cf_http_handler handler = {on_request, on_body, on_complete, on_drain,
-                                               on_done, on_abort, on_malformed};
+static const struct cf_http_handler handler = {on_request, on_body,  on_complete, on_drain,
+                                               on_done,    on_abort, on_malformed};
 
 static void
 peer_open(struct peer *peer, enum mode mode, uint64_t max_body)
@@ -170,12 +171,14 @@ expect_out(struct peer *peer, const char *text)
 
 static const char requests[] =
     "POST /v1/messages?beta=true HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"
-    "\r\nPOST /x HTTP/1.1\r\nhost:a\r\nTransfer-Encoding: chunked\r\n\r\n3;ext=1\r\nabc\r\n2\r\nde\r\n0\r\nT: x\r\n\r\n"
+    "\r\nPOST /x HTTP/1.1\r\nhost:a\r\nTransfer-Encoding: "
+    "chunked\r\n\r\n3;ext=1\r\nabc\r\n2\r\nde\r\n0\r\nT: x\r\n\r\n"
     "GET http://a:1/y HTTP/1.1\r\nHost: a\r\n\r\n";
 static const char answers[] =
     "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 35\r\n\r\n"
     "POST /v1/messages beta=true [hello]"
-    "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 17\r\n\r\nPOST /x - [abcde]"
+    "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 17\r\n\r\nPOST /x - "
+    "[abcde]"
     "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 11\r\n\r\nGET /y - []";
 
 START_TEST(requests_survive_any_cut_and_are_answered_in_order)
@@ -256,8 +259,10 @@ START_TEST(broken_heads_are_refused_with_400_and_a_close)
             cf_http_conn_feed(peer.conn, bad[i], cut);
             feed(&peer, bad[i] + cut);
             feed(&peer, "GET / HTTP/1.1\r\n\r\n"); /* nothing behind it is read as a request */
-            ck_assert_msg(peer.malformed == 1 && peer.malformed_status == 400, "%zu: %u", i, peer.malformed);
-            ck_assert_msg(strncmp(peer.out.data, "HTTP/1.1 400 Bad Request\r\n", 26) == 0, "%zu", i);
+            ck_assert_msg(peer.malformed == 1 && peer.malformed_status == 400, "%zu: %u", i,
+                          peer.malformed);
+            ck_assert_msg(strncmp(peer.out.data, "HTTP/1.1 400 Bad Request\r\n", 26) == 0,
+                          "%zu", i);
             ck_assert_ptr_nonnull(strstr(peer.out.data, "Connection: close\r\n"));
             ck_assert_uint_eq(peer.requests, 0);
             ck_assert_uint_eq(peer.shutdowns, 1);
@@ -316,7 +321,8 @@ START_TEST(headers_are_found_whatever_their_case_and_spacing)
     struct peer peer;
 
     peer_open(&peer, HOLD, 0);
-    feed(&peer, "GET /p HTTP/1.1\r\nX-Api-Key:  k 1 \t\r\nEmpty:\r\nTwice: a\r\ntwice: b\r\nLast:z\r\n\r\n");
+    feed(&peer, "GET /p HTTP/1.1\r\nX-Api-Key:  k 1 \t\r\nEmpty:\r\nTwice: a\r\ntwice: "
+                "b\r\nLast:z\r\n\r\n");
     ck_assert_str_eq(cf_http_header(peer.conn, "x-api-KEY"), "k 1");
     ck_assert_str_eq(cf_http_header(peer.conn, "empty"), "");
     ck_assert_str_eq(cf_http_header(peer.conn, "twice"), "a");
@@ -332,14 +338,16 @@ START_TEST(a_body_at_its_limit_passes_and_one_byte_more_is_413)
         "POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\nabcd",
         "POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nabcde",
         "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n2\r\ncd\r\n0\r\n\r\n",
-        "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n3\r\ncde\r\n0\r\n\r\n",
+        "POST / HTTP/1.1\r\nTransfer-Encoding: "
+        "chunked\r\n\r\n2\r\nab\r\n3\r\ncde\r\n0\r\n\r\n",
     };
 
     for (size_t i = 0; i < CF_COUNT(bodies); i++) {
         struct peer peer;
         peer_open(&peer, ECHO, 4);
         feed(&peer, bodies[i]);
-        ck_assert_ptr_nonnull(strstr(peer.out.data, i % 2 == 0 ? " 200 OK\r\n" : " 413 Content Too Large\r\n"));
+        ck_assert_ptr_nonnull(
+            strstr(peer.out.data, i % 2 == 0 ? " 200 OK\r\n" : " 413 Content Too Large\r\n"));
         ck_assert_uint_eq(peer.completes, i % 2 == 0);
         ck_assert_uint_eq(peer.dones, 1);
         ck_assert_uint_eq(peer.shutdowns, i % 2);
@@ -408,7 +416,8 @@ START_TEST(head_and_http_1_0_and_close_are_understood)
 
     peer_open(&peer, ECHO, 0);
     feed(&peer, "HEAD / HTTP/1.1\r\n\r\n");
-    expect_out(&peer, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 11\r\n\r\n");
+    expect_out(&peer,
+               "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 11\r\n\r\n");
     ck_assert_uint_eq(peer.shutdowns, 0);
     feed(&peer, "GET / HTTP/1.1\r\nConnection: close\r\n\r\n");
     ck_assert_uint_eq(peer.shutdowns, 1);
@@ -443,7 +452,8 @@ START_TEST(a_streamed_answer_is_chunked_and_drains_as_the_peer_reads)
     ck_assert_uint_eq(peer.drains, 1);
     ck_assert_int_eq(cf_http_reply_end(peer.conn), 0);
     ck_assert_int_eq(cf_http_reply_end(peer.conn), -1);
-    expect_out(&peer, "HTTP/1.1 200 OK\r\nA: bEvil: c\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n");
+    expect_out(&peer, "HTTP/1.1 200 OK\r\nA: bEvil: c\r\nTransfer-Encoding: "
+                      "chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n");
     ck_assert_uint_eq(peer.dones, 1);
     peer_close(&peer);
 }
@@ -480,7 +490,8 @@ START_TEST(a_sized_answer_keeps_its_word)
     ck_assert_int_eq(cf_http_reply_head(peer.conn, 200, NULL, 3), 0);
     ck_assert_int_eq(cf_http_reply_body(peer.conn, "abcd", 4), -1);
     ck_assert_int_eq(cf_http_reply_body(peer.conn, "ab", 2), 0);
-    ck_assert_int_eq(cf_http_reply_end(peer.conn), -1); /* cut: the peer must not wait for the third */
+    ck_assert_int_eq(cf_http_reply_end(peer.conn),
+                     -1); /* cut: the peer must not wait for the third */
     ck_assert_uint_eq(peer.resets, 1);
     ck_assert_uint_eq(peer.dones, 0);
     ck_assert_uint_eq(peer.aborts, 1);
@@ -579,7 +590,8 @@ START_TEST(more_bytes_than_any_credit_allows_cut_the_connection)
 
     peer_open(&peer, PAUSING, 0);
     feed(&peer, "POST / HTTP/1.1\r\nContent-Length: 999999999\r\n\r\n");
-    for (size_t fed = 0; fed <= CF_HTTP_STASH_LIMIT + sizeof block && peer.resets == 0; fed += sizeof block)
+    for (size_t fed = 0; fed <= CF_HTTP_STASH_LIMIT + sizeof block && peer.resets == 0;
+         fed += sizeof block)
         cf_http_conn_feed(peer.conn, block, sizeof block);
     ck_assert_uint_eq(peer.pauses, 1);
     ck_assert_uint_eq(peer.resets, 1);
@@ -604,24 +616,25 @@ START_TEST(a_body_of_64_mib_passes_without_being_held)
 }
 END_TEST
 
-UNIT_MAIN("loop/http_server",
-          tcase_add_test(tc, requests_survive_any_cut_and_are_answered_in_order);
-          tcase_add_test(tc, single_bytes_in_and_single_bytes_out_make_the_same_answers);
-          tcase_add_test(tc, broken_heads_are_refused_with_400_and_a_close);
-          tcase_add_test(tc, a_head_of_64_kib_is_read_and_one_byte_more_is_431);
-          tcase_add_test(tc, the_257th_header_line_is_refused);
-          tcase_add_test(tc, headers_are_found_whatever_their_case_and_spacing);
-          tcase_add_test(tc, a_body_at_its_limit_passes_and_one_byte_more_is_413);
-          tcase_add_test(tc, an_early_answer_leaves_the_connection_good_for_the_next_request);
-          tcase_add_test(tc, an_unwanted_body_is_dropped_and_the_connection_closes_behind_the_answer);
-          tcase_add_test(tc, expect_100_continue_gets_its_word_first);
-          tcase_add_test(tc, head_and_http_1_0_and_close_are_understood);
-          tcase_add_test(tc, a_streamed_answer_is_chunked_and_drains_as_the_peer_reads);
-          tcase_add_test(tc, the_answer_queue_has_a_ceiling);
-          tcase_add_test(tc, a_sized_answer_keeps_its_word);
-          tcase_add_test(tc, a_peer_that_leaves_aborts_the_open_exchange_once);
-          tcase_add_test(tc, broken_chunks_abort_the_exchange_with_400);
-          tcase_add_test(tc, a_cut_answer_resets_the_connection);
-          tcase_add_test(tc, a_connection_freed_inside_its_own_callback_is_not_touched_again);
-          tcase_add_test(tc, more_bytes_than_any_credit_allows_cut_the_connection);
-          tcase_add_test(tc, a_body_of_64_mib_passes_without_being_held);)
+UNIT_MAIN(
+    "loop/http_server", tcase_add_test(tc, requests_survive_any_cut_and_are_answered_in_order);
+    tcase_add_test(tc, single_bytes_in_and_single_bytes_out_make_the_same_answers);
+    tcase_add_test(tc, broken_heads_are_refused_with_400_and_a_close);
+    tcase_add_test(tc, a_head_of_64_kib_is_read_and_one_byte_more_is_431);
+    tcase_add_test(tc, the_257th_header_line_is_refused);
+    tcase_add_test(tc, headers_are_found_whatever_their_case_and_spacing);
+    tcase_add_test(tc, a_body_at_its_limit_passes_and_one_byte_more_is_413);
+    tcase_add_test(tc, an_early_answer_leaves_the_connection_good_for_the_next_request);
+    tcase_add_test(tc,
+                   an_unwanted_body_is_dropped_and_the_connection_closes_behind_the_answer);
+    tcase_add_test(tc, expect_100_continue_gets_its_word_first);
+    tcase_add_test(tc, head_and_http_1_0_and_close_are_understood);
+    tcase_add_test(tc, a_streamed_answer_is_chunked_and_drains_as_the_peer_reads);
+    tcase_add_test(tc, the_answer_queue_has_a_ceiling);
+    tcase_add_test(tc, a_sized_answer_keeps_its_word);
+    tcase_add_test(tc, a_peer_that_leaves_aborts_the_open_exchange_once);
+    tcase_add_test(tc, broken_chunks_abort_the_exchange_with_400);
+    tcase_add_test(tc, a_cut_answer_resets_the_connection);
+    tcase_add_test(tc, a_connection_freed_inside_its_own_callback_is_not_touched_again);
+    tcase_add_test(tc, more_bytes_than_any_credit_allows_cut_the_connection);
+    tcase_add_test(tc, a_body_of_64_mib_passes_without_being_held);)

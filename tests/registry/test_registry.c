@@ -76,8 +76,10 @@ play(void (*scenario)(struct world *world), const struct cf_registry_options *mo
     ck_assert_ptr_nonnull(mkdtemp(world.folder));
     options.directory = world.folder;
     ck_assert_int_eq(uv_loop_init(&world.loop), 0);
-    ck_assert_msg(cf_registry_open(&world.loop, &options, &world.registry, &err) == 0, "%s", err.text);
-    snprintf(world.base, sizeof world.base, "http://127.0.0.1:%u/v2/", cf_registry_port(world.registry));
+    ck_assert_msg(cf_registry_open(&world.loop, &options, &world.registry, &err) == 0, "%s",
+                  err.text);
+    snprintf(world.base, sizeof world.base, "http://127.0.0.1:%u/v2/",
+             cf_registry_port(world.registry));
     world.async.data = &world;
     ck_assert_int_eq(uv_async_init(&world.loop, &world.async, on_async), 0);
     ck_assert_int_eq(uv_thread_create(&thread, run_scenario, &world), 0);
@@ -89,7 +91,7 @@ play(void (*scenario)(struct world *world), const struct cf_registry_options *mo
     ck_assert_int_eq(rmdir(world.folder), 0);
 }
 
-/* ---- a client ------------------------------------------------------------------------------------- */
+/* ---- a client ------------------------------------------------------------------------ */
 
 struct answer {
     long status;
@@ -104,11 +106,12 @@ on_bytes(char *bytes, size_t size, size_t count, void *user)
 }
 
 static void
-ask(struct world *world, const char *method, const char *path, const char *header, const char *body, size_t len,
-    struct answer *ret)
+ask(struct world *world, const char *method, const char *path, const char *header,
+    const char *body, size_t len, struct answer *ret)
 {
     CURL *curl = curl_easy_init();
-    struct curl_slist *headers = curl_slist_append(NULL, header != NULL ? header : "X-Nothing: 1");
+    struct curl_slist *headers =
+        curl_slist_append(NULL, header != NULL ? header : "X-Nothing: 1");
     char url[600];
 
     cf_buf_reset(&ret->head);
@@ -179,7 +182,7 @@ push_blob(struct world *world, const char *bytes, size_t len, char digest[72])
     answer_release(&answer);
 }
 
-/* ---- scenarios -------------------------------------------------------------------------------------- */
+/* ---- scenarios ----------------------------------------------------------------------- */
 
 static void
 push_in_pieces(struct world *world)
@@ -199,7 +202,8 @@ push_in_pieces(struct world *world)
     ck_assert_str_eq(value, "0-999");
     ask(world, "PATCH", location, "Content-Range: 1001-2000", bytes + 1001, 1000, &answer);
     ck_assert_int_eq(answer.status, 416);
-    ask(world, "PATCH", location, "Content-Range: 1000-3145726", bytes + 1000, sizeof bytes - 1001, &answer);
+    ask(world, "PATCH", location, "Content-Range: 1000-3145726", bytes + 1000,
+        sizeof bytes - 1001, &answer);
     ck_assert_int_eq(answer.status, 202);
     ask(world, "GET", location, NULL, NULL, 0, &answer);
     ck_assert_int_eq(answer.status, 204);
@@ -295,9 +299,14 @@ push_manifests(struct world *world)
     push_blob(world, "{}", 2, config);
     push_blob(world, "layer", 5, layer);
     push_blob(world, "layer", 5, layer); /* once more: it is there already */
-    snprintf(text, sizeof text, "{\"schemaVersion\":2,\"config\":{\"digest\":\"%s\"},\"layers\":[{\"digest\":\"%s\"}]}", config, layer);
+    snprintf(text, sizeof text,
+             "{\"schemaVersion\":2,\"config\":{\"digest\":\"%s\"},\"layers\":[{\"digest\":\"%"
+             "s\"}]}",
+             config, layer);
     digest_of(text, strlen(text), digest);
-    ask(world, "PUT", "a/b/manifests/t1", "Content-Type: application/vnd.docker.distribution.manifest.v2+json", text, strlen(text), &answer);
+    ask(world, "PUT", "a/b/manifests/t1",
+        "Content-Type: application/vnd.docker.distribution.manifest.v2+json", text,
+        strlen(text), &answer);
     ck_assert_int_eq(answer.status, 201);
     header_of(&answer, "Docker-Content-Digest", value, sizeof value);
     ck_assert_str_eq(value, digest);
@@ -318,13 +327,18 @@ push_manifests(struct world *world)
     snprintf(path, sizeof path, "a/b/manifests/%s", config);
     ask(world, "PUT", path, NULL, text, strlen(text), &answer);
     ck_assert_ptr_nonnull(strstr(answer.body.data, "DIGEST_INVALID"));
-    strcpy(strstr(text, layer), "sha256:0000000000000000000000000000000000000000000000000000000000000000\"}]}");
+    strcpy(strstr(text, layer),
+           "sha256:0000000000000000000000000000000000000000000000000000000000000000\"}]}");
     ask(world, "PUT", "a/b/manifests/t2", NULL, text, strlen(text), &answer);
     ck_assert_ptr_nonnull(strstr(answer.body.data, "MANIFEST_BLOB_UNKNOWN"));
     ask(world, "PUT", "a/b/manifests/t2", NULL, "{\"schemaVersion\":1}", 19, &answer);
     ck_assert_ptr_nonnull(strstr(answer.body.data, "MANIFEST_INVALID"));
-    snprintf(text, sizeof text, "{\"schemaVersion\":2,\"mediaType\":\"application/vnd.oci.image.index.v1+json\",\"manifests\":[{\"digest\":\"%s\"}]}", digest);
-    ask(world, "PUT", "a/b/manifests/index", "Content-Type: application/vnd.oci.image.index.v1+json", text, strlen(text), &answer);
+    snprintf(text, sizeof text,
+             "{\"schemaVersion\":2,\"mediaType\":\"application/"
+             "vnd.oci.image.index.v1+json\",\"manifests\":[{\"digest\":\"%s\"}]}",
+             digest);
+    ask(world, "PUT", "a/b/manifests/index",
+        "Content-Type: application/vnd.oci.image.index.v1+json", text, strlen(text), &answer);
     ck_assert_int_eq(answer.status, 201);
     ask(world, "GET", "a/b/tags/list", NULL, NULL, 0, &answer);
     ck_assert_str_eq(answer.body.data, "{\"name\":\"a/b\",\"tags\":[\"t1\",\"index\"]}");
@@ -387,7 +401,8 @@ fill_up(struct world *world)
         ask(world, "PATCH", path, NULL, bytes, 600, &answer);
         ck_assert_int_eq(answer.status, i == 0 ? 202 : 413);
     }
-    push_blob(world, bytes, 1000, digest); /* the refused ones were given up: all the room is here again */
+    push_blob(world, bytes, 1000,
+              digest); /* the refused ones were given up: all the room is here again */
     for (int i = 0; i < 65; i++) {
         ask(world, "POST", "a/blobs/uploads/", NULL, "", 0, &answer);
         ck_assert_int_eq(answer.status, i < 64 ? 202 : 429);
@@ -404,7 +419,8 @@ END_TEST
 static int
 dial(struct world *world)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(cf_registry_port(world->registry))};
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons(cf_registry_port(world->registry))};
     int fd = socket(AF_INET, SOCK_STREAM, 0);
 
     inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
@@ -415,7 +431,8 @@ dial(struct world *world)
 static void
 leave_early(struct world *world)
 {
-    static const char half[] = "POST /v2/a/blobs/uploads/?digest=x HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\nhalf of it";
+    static const char half[] = "POST /v2/a/blobs/uploads/?digest=x HTTP/1.1\r\nHost: "
+                               "a\r\nContent-Length: 100000\r\n\r\nhalf of it";
     char bytes[400];
     int fd = dial(world);
 
@@ -426,7 +443,8 @@ leave_early(struct world *world)
     usleep(200000);
     ck_assert_uint_eq(files_in(world->folder), 0);
 
-    fd = dial(world); /* a TLS hello is answered at once, in plain HTTP, so that the engine falls back */
+    fd = dial(world); /* a TLS hello is answered at once, in plain HTTP, so that the engine
+                         falls back */
     ck_assert_int_eq(write(fd, "\x16\x03\x01\x02\x00\x01", 6), 6);
     ck_assert_int_gt(read(fd, bytes, sizeof bytes), 20);
     ck_assert_int_eq(memcmp(bytes, "HTTP/1.1 400", 12), 0);
@@ -456,7 +474,8 @@ read_slowly(struct world *world)
     randombytes_buf(bytes, sizeof bytes);
     push_blob(world, bytes, sizeof bytes, digest);
     fd = dial(world);
-    snprintf(request, sizeof request, "GET /v2/a/blobs/%s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", digest);
+    snprintf(request, sizeof request,
+             "GET /v2/a/blobs/%s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", digest);
     ck_assert_int_eq(write(fd, request, strlen(request)), (ssize_t)strlen(request));
     usleep(200000); /* the socket is full long since; others are served meanwhile */
     ask(world, "GET", "", NULL, NULL, 0, &answer);
@@ -516,13 +535,14 @@ START_TEST(a_disk_that_refuses_is_an_error_of_that_request_alone)
 }
 END_TEST
 
-UNIT_MAIN("registry/registry", curl_global_init(CURL_GLOBAL_DEFAULT);
-          tcase_add_test(tc, a_blob_pushed_in_pieces_comes_back_whole);
-          tcase_add_test(tc, a_blob_that_is_not_what_it_says_is_refused_and_leaves_nothing);
-          tcase_add_test(tc, manifests_keep_their_bytes_type_and_digest_and_name_only_what_is_there);
-          tcase_add_test(tc, only_the_runs_credentials_are_let_in_and_counted);
-          tcase_add_test(tc, bytes_and_uploads_are_bounded);
-          tcase_add_test(tc, a_client_that_leaves_or_stays_leaves_no_file_behind);
-          tcase_add_test(tc, a_slow_reader_stalls_nobody_and_gets_everything);
-          tcase_add_test(tc, a_port_in_use_and_a_missing_folder_are_told);
-          tcase_add_test(tc, a_disk_that_refuses_is_an_error_of_that_request_alone);)
+UNIT_MAIN(
+    "registry/registry", curl_global_init(CURL_GLOBAL_DEFAULT);
+    tcase_add_test(tc, a_blob_pushed_in_pieces_comes_back_whole);
+    tcase_add_test(tc, a_blob_that_is_not_what_it_says_is_refused_and_leaves_nothing);
+    tcase_add_test(tc, manifests_keep_their_bytes_type_and_digest_and_name_only_what_is_there);
+    tcase_add_test(tc, only_the_runs_credentials_are_let_in_and_counted);
+    tcase_add_test(tc, bytes_and_uploads_are_bounded);
+    tcase_add_test(tc, a_client_that_leaves_or_stays_leaves_no_file_behind);
+    tcase_add_test(tc, a_slow_reader_stalls_nobody_and_gets_everything);
+    tcase_add_test(tc, a_port_in_use_and_a_missing_folder_are_told);
+    tcase_add_test(tc, a_disk_that_refuses_is_an_error_of_that_request_alone);)

@@ -40,12 +40,32 @@ END_TEST
 START_TEST(everything_else_is_unknown)
 {
     static const char *const bad[] = {
-        "", "/", "/v1/", "/v2/a", "/v2/a/blobs/", "/v2/a/blobs/sha256:", "/v2/a/blobs/sha256:" HEX "0",
-        "/v2/a/blobs/sha512:" HEX, "/v2/a/blobs/sha256:0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef",
-        "/v2/A/manifests/t", "/v2//manifests/t", "/v2/a//b/manifests/t", "/v2/-a/manifests/t", "/v2/a-/manifests/t",
-        "/v2/../manifests/t", "/v2/a/../b/manifests/t", "/v2/a/.b/manifests/t", "/v2/a/manifests/", "/v2/a/manifests/.t",
-        "/v2/a/manifests/a/b", "/v2/a/manifests/a%2fb", "/v2/a/blobs/uploads/..", "/v2/a/blobs/uploads/short",
-        "/v2/a/blobs/uploads/" ID "/x", "/v2/tags/list", "/v2/manifests/t",
+        "",
+        "/",
+        "/v1/",
+        "/v2/a",
+        "/v2/a/blobs/",
+        "/v2/a/blobs/sha256:",
+        "/v2/a/blobs/sha256:" HEX "0",
+        "/v2/a/blobs/sha512:" HEX,
+        "/v2/a/blobs/sha256:0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef",
+        "/v2/A/manifests/t",
+        "/v2//manifests/t",
+        "/v2/a//b/manifests/t",
+        "/v2/-a/manifests/t",
+        "/v2/a-/manifests/t",
+        "/v2/../manifests/t",
+        "/v2/a/../b/manifests/t",
+        "/v2/a/.b/manifests/t",
+        "/v2/a/manifests/",
+        "/v2/a/manifests/.t",
+        "/v2/a/manifests/a/b",
+        "/v2/a/manifests/a%2fb",
+        "/v2/a/blobs/uploads/..",
+        "/v2/a/blobs/uploads/short",
+        "/v2/a/blobs/uploads/" ID "/x",
+        "/v2/tags/list",
+        "/v2/manifests/t",
     };
     char text[600];
 
@@ -94,4 +114,5 @@ START_TEST(query_values_are_decoded_or_refused)
 END_TEST
 
 UNIT_MAIN("registry/route", tcase_add_test(tc, well_formed_paths_are_read);
-          tcase_add_test(tc, everything_else_is_unknown); tcase_add_test(tc, query_values_are_decoded_or_refused);)
+          tcase_add_test(tc, everything_else_is_unknown);
+          tcase_add_test(tc, query_values_are_decoded_or_refused);)

@@ -7,17 +7,26 @@
 #include <string.h>
 
 enum flag {
-    STREAM = 1, USAGE = 2, TOOLS = 4, INPUT = 8, SEEN = 16, IN_INPUT = 32, LAST = 64, PRIOR = 128, MAIN = 256,
+    STREAM = 1,
+    USAGE = 2,
+    TOOLS = 4,
+    INPUT = 8,
+    SEEN = 16,
+    IN_INPUT = 32,
+    LAST = 64,
+    PRIOR = 128,
+    MAIN = 256,
     IN_ROOT = 512
 };
 
 static unsigned
 flags_of(const struct cf_digest *d)
 {
-    return (d->is_streamed ? STREAM : 0) | (d->wants_usage ? USAGE : 0) | (d->has_tools ? TOOLS : 0) |
-           (d->has_input ? INPUT : 0) | (d->prompt_seen ? SEEN : 0) | (d->prompt_in_input ? IN_INPUT : 0) |
-           (d->prompt_is_last ? LAST : 0) | (d->prior_seen ? PRIOR : 0) | (cf_digest_is_main(d) ? MAIN : 0) |
-           (d->prompt_in_root ? IN_ROOT : 0);
+    return (d->is_streamed ? STREAM : 0) | (d->wants_usage ? USAGE : 0) |
+           (d->has_tools ? TOOLS : 0) | (d->has_input ? INPUT : 0) |
+           (d->prompt_seen ? SEEN : 0) | (d->prompt_in_input ? IN_INPUT : 0) |
+           (d->prompt_is_last ? LAST : 0) | (d->prior_seen ? PRIOR : 0) |
+           (cf_digest_is_main(d) ? MAIN : 0) | (d->prompt_in_root ? IN_ROOT : 0);
 }
 
 static int
@@ -29,7 +38,8 @@ read_cut(struct cf_digest *d, const char *body, size_t cut, struct cf_error *err
     cf_needle_set(&prompt, "aab-aab-c");
     cf_needle_set(&prior, "old-1");
     cf_digest_init(d, &needles);
-    if (cf_digest_feed(d, body, cut, err) < 0 || cf_digest_feed(d, body + cut, strlen(body) - cut, err) < 0)
+    if (cf_digest_feed(d, body, cut, err) < 0 ||
+        cf_digest_feed(d, body + cut, strlen(body) - cut, err) < 0)
         return -1;
     return cf_digest_end(d, err);
 }
@@ -43,52 +53,74 @@ static const struct {
     enum cf_item last;
 } cases[] = {
     /* anthropic_messages */
-    {"{\"model\":\"m\",\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":\"say " N " now\"}]}",
+    {"{\"model\":\"m\",\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":\"say " N
+     " now\"}]}",
      STREAM | FOUND | LAST | MAIN, CF_ITEM_USER},
-    {"{\"messages\":[{\"content\":[{\"text\":\"x\\u0061ab\\u002daab-c\",\"type\":\"text\"},{\"type\":\"text\",\"text\":\"reminder\"}],"
+    {"{\"messages\":[{\"content\":[{\"text\":\"x\\u0061ab\\u002daab-c\",\"type\":\"text\"},{"
+     "\"type\":\"text\",\"text\":\"reminder\"}],"
      "\"role\":\"user\"}],\"model\":\"m\",\"tools\":[{\"name\":\"t\"}]}",
      TOOLS | FOUND | LAST | MAIN, CF_ITEM_USER},
     {"{\"model\":\"m\",\"tools\":[],\"messages\":[{\"role\":\"user\",\"content\":\"" N "\"},"
-     "{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"1\",\"input\":{\"a\":[\"old-1\"]}}]},"
-     "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"1\",\"content\":[{\"type\":\"text\",\"text\":\"r\"}]}]}]}",
+     "{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"1\",\"input\":{"
+     "\"a\":[\"old-1\"]}}]},"
+     "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"1\","
+     "\"content\":[{\"type\":\"text\",\"text\":\"r\"}]}]}]}",
      FOUND | PRIOR | MAIN, CF_ITEM_TOOL_RESULT},
-    {"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"" N "\"},{\"role\":\"system\",\"content\":\"s\"}]}",
+    {"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"" N
+     "\"},{\"role\":\"system\",\"content\":\"s\"}]}",
      FOUND | LAST | MAIN, CF_ITEM_USER},
-    {"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"" N "\"},{\"role\":\"assistant\",\"content\":\"a\"}]}",
+    {"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"" N
+     "\"},{\"role\":\"assistant\",\"content\":\"a\"}]}",
      FOUND, CF_ITEM_ASSISTANT},
-    {"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"" N "\"},{\"role\":\"assistant\",\"content\":\"a\"},"
+    {"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"" N
+     "\"},{\"role\":\"assistant\",\"content\":\"a\"},"
      "{\"role\":\"user\",\"content\":\"steer\"}]}",
      FOUND | MAIN, CF_ITEM_USER},
-    {"{\"model\":\"m\",\"system\":\"" N "\",\"messages\":[{\"role\":\"user\",\"content\":\"title?\"}]}",
+    {"{\"model\":\"m\",\"system\":\"" N
+     "\",\"messages\":[{\"role\":\"user\",\"content\":\"title?\"}]}",
      INPUT | SEEN | IN_ROOT, CF_ITEM_USER},
-    {"{\"model\":\"m\",\"system\":[{\"type\":\"text\",\"text\":\"" N "\"}],\"messages\":[{\"role\":\"user\",\"content\":\"title?\"}]}",
+    {"{\"model\":\"m\",\"system\":[{\"type\":\"text\",\"text\":\"" N
+     "\"}],\"messages\":[{\"role\":\"user\",\"content\":\"title?\"}]}",
      INPUT | SEEN, CF_ITEM_USER},
     /* openai_chat */
-    {"{\"model\":\"m\",\"stream\":true,\"stream_options\":{\"include_usage\":true},\"messages\":["
-     "{\"role\":\"system\",\"content\":\"s\"},{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"" N "\"}]}]}",
+    {"{\"model\":\"m\",\"stream\":true,\"stream_options\":{\"include_usage\":true},"
+     "\"messages\":["
+     "{\"role\":\"system\",\"content\":\"s\"},{\"role\":\"user\",\"content\":[{\"type\":"
+     "\"text\",\"text\":\"" N "\"}]}]}",
      STREAM | USAGE | FOUND | LAST | MAIN, CF_ITEM_USER},
-    {"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"" N "\"},{\"role\":\"assistant\",\"content\":null,"
-     "\"tool_calls\":[{\"id\":\"c\"}]},{\"role\":\"tool\",\"tool_call_id\":\"c\",\"content\":\"r\"}]}",
+    {"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"" N
+     "\"},{\"role\":\"assistant\",\"content\":null,"
+     "\"tool_calls\":[{\"id\":\"c\"}]},{\"role\":\"tool\",\"tool_call_id\":\"c\",\"content\":"
+     "\"r\"}]}",
      FOUND | MAIN, CF_ITEM_TOOL_RESULT},
     /* openai_responses */
     {"{\"model\":\"m\",\"input\":\"" N "\"}", FOUND | LAST | MAIN, CF_ITEM_USER},
-    {"{\"model\":\"m\",\"instructions\":\"i\",\"input\":[{\"type\":\"message\",\"role\":\"user\",\"content\":[{\"type\":\"input_text\","
-     "\"text\":\"" N "\"}]},{\"role\":\"user\",\"content\":\"env\"}],\"tools\":[{\"type\":\"web_search\"}]}",
+    {"{\"model\":\"m\",\"instructions\":\"i\",\"input\":[{\"type\":\"message\",\"role\":"
+     "\"user\",\"content\":[{\"type\":\"input_text\","
+     "\"text\":\"" N
+     "\"}]},{\"role\":\"user\",\"content\":\"env\"}],\"tools\":[{\"type\":\"web_search\"}]}",
      TOOLS | FOUND | LAST | MAIN, CF_ITEM_USER},
-    {"{\"model\":\"m\",\"input\":[{\"role\":\"user\",\"content\":\"" N "\"},{\"type\":\"reasoning\",\"summary\":[]},"
+    {"{\"model\":\"m\",\"input\":[{\"role\":\"user\",\"content\":\"" N
+     "\"},{\"type\":\"reasoning\",\"summary\":[]},"
      "{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"n\",\"arguments\":\"{}\"},"
      "{\"type\":\"function_call_output\",\"call_id\":\"c\",\"output\":\"r\"}]}",
      FOUND | MAIN, CF_ITEM_TOOL_RESULT},
     /* fal_queue */
     {"{\"prompt\":\"" N "\",\"seed\":1}", SEEN | IN_ROOT, CF_ITEM_NONE},
     /* names, numbers and near misses */
-    {"{\"model\":\"m\",\"" N "\":1,\"stream\":false,\"messages\":[{\"role\":\"user\",\"content\":\"aab-aab-aab-\"}]}",
+    {"{\"model\":\"m\",\"" N
+     "\":1,\"stream\":false,\"messages\":[{\"role\":\"user\",\"content\":\"aab-aab-aab-\"}]}",
      INPUT, CF_ITEM_USER},
-    {"{\"model\":\"m\",\"metadata\":{\"stream\":true,\"model\":\"no\",\"messages\":[1]},\"messages\":[]}", INPUT, CF_ITEM_NONE},
-    {"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"aab-\"},{\"role\":\"user\",\"content\":\"aab-c\"}]}",
+    {"{\"model\":\"m\",\"metadata\":{\"stream\":true,\"model\":\"no\",\"messages\":[1]},"
+     "\"messages\":[]}",
+     INPUT, CF_ITEM_NONE},
+    {"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"aab-\"},{\"role\":"
+     "\"user\",\"content\":\"aab-c\"}]}",
      INPUT, CF_ITEM_USER},
-    {"{\"model\":\"m\",\"metadata\":[\"aab-\",\"aab-c\",\"old\",\"-1\"],\"messages\":[]}", INPUT, CF_ITEM_NONE},
-    {"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"aab-aab-aab-c\"}]}", FOUND | LAST | MAIN, CF_ITEM_USER},
+    {"{\"model\":\"m\",\"metadata\":[\"aab-\",\"aab-c\",\"old\",\"-1\"],\"messages\":[]}",
+     INPUT, CF_ITEM_NONE},
+    {"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"aab-aab-aab-c\"}]}",
+     FOUND | LAST | MAIN, CF_ITEM_USER},
 };
 
 START_TEST(a_body_says_the_same_whatever_its_cut)
@@ -98,8 +130,8 @@ START_TEST(a_body_says_the_same_whatever_its_cut)
             struct cf_digest d;
             struct cf_error err = {0};
             ck_assert_msg(read_cut(&d, cases[i].body, cut, &err) == 0, "%zu: %s", i, err.text);
-            ck_assert_msg(flags_of(&d) == cases[i].flags, "case %zu cut %zu: %u, not %u", i, cut, flags_of(&d),
-                          cases[i].flags);
+            ck_assert_msg(flags_of(&d) == cases[i].flags, "case %zu cut %zu: %u, not %u", i,
+                          cut, flags_of(&d), cases[i].flags);
             ck_assert_int_eq(d.last, cases[i].last);
             ck_assert_str_eq(d.model, strstr(cases[i].body, "\"model\"") ? "m" : "");
         }
@@ -109,7 +141,8 @@ END_TEST
 
 START_TEST(the_three_names_of_the_token_limit_are_read)
 {
-    static const char *const names[] = {"max_tokens", "max_completion_tokens", "max_output_tokens"};
+    static const char *const names[] = {"max_tokens", "max_completion_tokens",
+                                        "max_output_tokens"};
 
     for (size_t i = 0; i < CF_COUNT(names); i++) {
         struct cf_digest d;

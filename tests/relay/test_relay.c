@@ -36,12 +36,13 @@ on_call(void *user, const struct cf_relay_call *call)
 
     world->rows++;
     json_decref(world->last);
-    world->last = json_pack("{s:s?, s:i, s:b, s:b, s:b, s:b, s:b, s:b, s:s, s:i, s:I, s:s, s:i}", "refused",
-                            call->refused, "status", call->status, "streamed", call->is_streamed, "seen",
-                            call->nonce_seen, "answered", call->answered_nonce, "prior", call->prior_nonce_seen,
-                            "aborted", call->is_aborted, "probe", call->is_probe, "hint", call->hint, "dialect",
-                            (int)call->dialect, "bytes", (json_int_t)call->request_bytes, "model",
-                            call->model_asked, "turn", (int)call->turn);
+    world->last = json_pack(
+        "{s:s?, s:i, s:b, s:b, s:b, s:b, s:b, s:b, s:s, s:i, s:I, s:s, s:i}", "refused",
+        call->refused, "status", call->status, "streamed", call->is_streamed, "seen",
+        call->nonce_seen, "answered", call->answered_nonce, "prior", call->prior_nonce_seen,
+        "aborted", call->is_aborted, "probe", call->is_probe, "hint", call->hint, "dialect",
+        (int)call->dialect, "bytes", (json_int_t)call->request_bytes, "model",
+        call->model_asked, "turn", (int)call->turn);
     ck_assert_ptr_nonnull(world->last);
 }
 
@@ -49,7 +50,8 @@ static void
 world_open(struct world *world, const struct cf_relay_options *more)
 {
     struct cf_relay_options options = *more;
-    struct cf_relay_turn turn = {.turn = 1, .prompt_nonce = NONCE, .answer_nonce = ANSWER, .prior_nonce = "prior-1"};
+    struct cf_relay_turn turn = {
+        .turn = 1, .prompt_nonce = NONCE, .answer_nonce = ANSWER, .prior_nonce = "prior-1"};
     struct cf_error err = {0};
 
     memset(world, 0, sizeof *world);
@@ -61,7 +63,8 @@ world_open(struct world *world, const struct cf_relay_options *more)
     options.token = "secret-token";
     options.on_call = on_call;
     options.user = world;
-    ck_assert_msg(cf_relay_open(&world->loop, &options, &world->relay, &err) == 0, "%s", err.text);
+    ck_assert_msg(cf_relay_open(&world->loop, &options, &world->relay, &err) == 0, "%s",
+                  err.text);
     cf_relay_turn_begin(world->relay, &turn);
 }
 
@@ -82,7 +85,7 @@ world_close(struct world *world)
     json_decref(world->last);
 }
 
-/* ---- a client --------------------------------------------------------------------------------- */
+/* ---- a client ------------------------------------------------------------------------ */
 
 struct client {
     struct world *world;
@@ -173,7 +176,8 @@ on_whole(http_parser *parser)
 static void
 client_read(struct client *client)
 {
-    static const http_parser_settings settings = {.on_body = on_body, .on_message_complete = on_whole};
+    static const http_parser_settings settings = {.on_body = on_body,
+                                                  .on_message_complete = on_whole};
     http_parser parser;
     const char *end;
 
@@ -185,21 +189,26 @@ client_read(struct client *client)
         return;
     http_parser_init(&parser, HTTP_RESPONSE);
     parser.data = client;
-    ck_assert_uint_eq(http_parser_execute(&parser, &settings, client->raw.data, client->raw.len), client->raw.len);
+    ck_assert_uint_eq(
+        http_parser_execute(&parser, &settings, client->raw.data, client->raw.len),
+        client->raw.len);
     ck_assert_int_eq(HTTP_PARSER_ERRNO(&parser), HPE_OK);
     end = strstr(client->raw.data, "\r\n\r\n");
-    cf_buf_add(&client->head, client->raw.data, end == NULL ? client->raw.len : (size_t)(end - client->raw.data));
+    cf_buf_add(&client->head, client->raw.data,
+               end == NULL ? client->raw.len : (size_t)(end - client->raw.data));
     cf_buf_adds(&client->body, "");
     if (client->is_whole)
         cf_buf_reset(&client->raw);
 }
 
 static void
-client_send(struct client *client, const char *method, const char *target, const char *headers, const char *body)
+client_send(struct client *client, const char *method, const char *target, const char *headers,
+            const char *body)
 {
     struct cf_buf text = {0};
 
-    cf_buf_addf(&text, "%s %s HTTP/1.1\r\nHost: 127.0.0.1:4180\r\n%s", method, target, headers);
+    cf_buf_addf(&text, "%s %s HTTP/1.1\r\nHost: 127.0.0.1:4180\r\n%s", method, target,
+                headers);
     if (body != NULL)
         cf_buf_addf(&text, "Content-Length: %zu\r\n", strlen(body));
     cf_buf_adds(&text, "\r\n");
@@ -229,12 +238,13 @@ last_text(struct world *world, const char *name)
     return text == NULL ? "" : text;
 }
 
-/* ---- event streams ------------------------------------------------------------------------------ */
+/* ---- event streams ------------------------------------------------------------------- */
 
-/* Checks every frame's form, joins the text of what `pick` finds, and lists the event names. */
+/* Checks every frame's form, joins the text of what `pick` finds, and lists the event names.
+ */
 static void
-read_events(struct client *client, const char *const pick[], bool has_names, struct cf_buf *names, struct cf_buf *text,
-            unsigned *ret_deltas)
+read_events(struct client *client, const char *const pick[], bool has_names,
+            struct cf_buf *names, struct cf_buf *text, unsigned *ret_deltas)
 {
     const char *at = client->body.data;
 
@@ -261,7 +271,8 @@ read_events(struct client *client, const char *const pick[], bool has_names, str
         cf_buf_addf(names, "%s ", has_names ? name : "chunk");
         json_t *here = value;
         for (int i = 0; pick[i] != NULL && here != NULL; i++)
-            here = json_is_array(here) ? json_array_get(here, 0) : json_object_get(here, pick[i]);
+            here =
+                json_is_array(here) ? json_array_get(here, 0) : json_object_get(here, pick[i]);
         if (json_is_string(here) && json_string_length(here) > 0 &&
             (!has_names || strstr(name, "delta") != NULL)) {
             cf_buf_adds(text, json_string_value(here));
@@ -272,8 +283,8 @@ read_events(struct client *client, const char *const pick[], bool has_names, str
 }
 
 static void
-expect_stream(const char *target, const char *headers, const char *body, const char *const pick[], bool has_names,
-              const char *expected_names)
+expect_stream(const char *target, const char *headers, const char *body,
+              const char *const pick[], bool has_names, const char *expected_names)
 {
     struct world world;
     struct client client;
@@ -301,20 +312,24 @@ expect_stream(const char *target, const char *headers, const char *body, const c
 }
 
 #define DELTAS(one) one one one one one one one one
-#define ANTHROPIC_BODY(more) \
-    "{\"model\":\"claude-x\",\"max_tokens\":9,\"messages\":[{\"role\":\"user\",\"content\":\"say " NONCE "\"}]" more "}"
+#define ANTHROPIC_BODY(more)                                                                 \
+    "{\"model\":\"claude-x\",\"max_tokens\":9,\"messages\":[{\"role\":\"user\",\"content\":" \
+    "\"say " NONCE "\"}]" more "}"
 
 START_TEST(anthropic_messages_streams_its_events_in_order)
 {
     static const char *const pick[] = {"delta", "text", NULL};
 
-    expect_stream("/v1/messages?beta=true", KEY, ANTHROPIC_BODY(",\"stream\":true"), pick, true,
-                  "message_start content_block_start ping " DELTAS("content_block_delta ")
-                  "content_block_stop message_delta message_stop ");
+    expect_stream(
+        "/v1/messages?beta=true", KEY, ANTHROPIC_BODY(",\"stream\":true"), pick, true,
+        "message_start content_block_start ping " DELTAS(
+            "content_block_delta ") "content_block_stop message_delta message_stop ");
 }
 END_TEST
 
-#define CHAT_BODY(more) "{\"model\":\"gpt-x\",\"messages\":[{\"role\":\"user\",\"content\":\"say " NONCE "\"}]" more "}"
+#define CHAT_BODY(more)                                                              \
+    "{\"model\":\"gpt-x\",\"messages\":[{\"role\":\"user\",\"content\":\"say " NONCE \
+    "\"}]" more "}"
 
 START_TEST(openai_chat_streams_chunks_and_done)
 {
@@ -322,7 +337,8 @@ START_TEST(openai_chat_streams_chunks_and_done)
 
     expect_stream("/v1/chat/completions", BEARER, CHAT_BODY(",\"stream\":true"), pick, false,
                   "chunk " DELTAS("chunk ") "chunk [DONE] ");
-    expect_stream("/v1/chat/completions", BEARER, CHAT_BODY(",\"stream\":true,\"stream_options\":{\"include_usage\":true}"),
+    expect_stream("/v1/chat/completions", BEARER,
+                  CHAT_BODY(",\"stream\":true,\"stream_options\":{\"include_usage\":true}"),
                   pick, false, "chunk " DELTAS("chunk ") "chunk chunk [DONE] ");
 }
 END_TEST
@@ -331,10 +347,14 @@ START_TEST(openai_responses_streams_its_events_in_order)
 {
     static const char *const pick[] = {"delta", NULL};
 
-    expect_stream("/v1/responses", BEARER, "{\"model\":\"gpt-x\",\"stream\":true,\"input\":\"" NONCE "\"}", pick, true,
-                  "response.created response.in_progress response.output_item.added response.content_part.added "
-                  DELTAS("response.output_text.delta ")
-                  "response.output_text.done response.content_part.done response.output_item.done response.completed ");
+    expect_stream(
+        "/v1/responses", BEARER,
+        "{\"model\":\"gpt-x\",\"stream\":true,\"input\":\"" NONCE "\"}", pick, true,
+        "response.created response.in_progress response.output_item.added "
+        "response.content_part.added " DELTAS(
+            "response.output_text.delta ") "response.output_text.done "
+                                           "response.content_part.done "
+                                           "response.output_item.done response.completed ");
 }
 END_TEST
 
@@ -348,7 +368,8 @@ START_TEST(whole_answers_have_each_dialects_shape)
     client_open(&client, &world);
     client_send(&client, "POST", "/v1/messages", KEY, ANTHROPIC_BODY(""));
     value = client_json(&client);
-    ck_assert_str_eq(cf_json_str(json_array_get(cf_json_arr(value, "content"), 0), "text"), "The answer is " ANSWER ".");
+    ck_assert_str_eq(cf_json_str(json_array_get(cf_json_arr(value, "content"), 0), "text"),
+                     "The answer is " ANSWER ".");
     ck_assert_str_eq(cf_json_str(value, "stop_reason"), "end_turn");
     ck_assert_str_eq(cf_json_str(value, "model"), "claude-x");
     ck_assert_int_gt(cf_json_int(cf_json_obj(value, "usage"), "input_tokens", 0), 10);
@@ -357,14 +378,17 @@ START_TEST(whole_answers_have_each_dialects_shape)
     client_send(&client, "POST", "/v1/chat/completions", BEARER, CHAT_BODY(""));
     value = client_json(&client);
     json_t *choice = json_array_get(cf_json_arr(value, "choices"), 0);
-    ck_assert_str_eq(cf_json_str(cf_json_obj(choice, "message"), "content"), "The answer is " ANSWER ".");
+    ck_assert_str_eq(cf_json_str(cf_json_obj(choice, "message"), "content"),
+                     "The answer is " ANSWER ".");
     ck_assert_str_eq(cf_json_str(choice, "finish_reason"), "stop");
     json_decref(value);
 
-    client_send(&client, "POST", "/v1/responses", BEARER, "{\"model\":\"gpt-x\",\"input\":\"" NONCE "\"}");
+    client_send(&client, "POST", "/v1/responses", BEARER,
+                "{\"model\":\"gpt-x\",\"input\":\"" NONCE "\"}");
     value = client_json(&client);
     json_t *item = json_array_get(cf_json_arr(value, "output"), 0);
-    ck_assert_str_eq(cf_json_str(json_array_get(cf_json_arr(item, "content"), 0), "text"), "The answer is " ANSWER ".");
+    ck_assert_str_eq(cf_json_str(json_array_get(cf_json_arr(item, "content"), 0), "text"),
+                     "The answer is " ANSWER ".");
     ck_assert_str_eq(cf_json_str(value, "status"), "completed");
     ck_assert_int_gt(cf_json_int(cf_json_obj(value, "usage"), "total_tokens", 0), 0);
     json_decref(value);
@@ -377,8 +401,10 @@ END_TEST
 START_TEST(side_calls_get_words_without_the_nonce)
 {
     static const char *const bodies[] = {
-        "{\"model\":\"small\",\"messages\":[{\"role\":\"user\",\"content\":\"make a title\"}]}",
-        "{\"model\":\"small\",\"system\":\"" NONCE "\",\"messages\":[{\"role\":\"user\",\"content\":\"prior-1\"}]}",
+        "{\"model\":\"small\",\"messages\":[{\"role\":\"user\",\"content\":\"make a "
+        "title\"}]}",
+        "{\"model\":\"small\",\"system\":\"" NONCE
+        "\",\"messages\":[{\"role\":\"user\",\"content\":\"prior-1\"}]}",
     };
     struct world world;
     struct client client;
@@ -402,7 +428,10 @@ END_TEST
 
 START_TEST(a_tool_result_goes_on_with_the_main_call_and_answer_json_is_said_as_it_is)
 {
-    struct cf_relay_turn turn = {.turn = 2, .prompt_nonce = NONCE, .answer_nonce = "a2", .answer_json = "{\"n\":\"a2\"}"};
+    struct cf_relay_turn turn = {.turn = 2,
+                                 .prompt_nonce = NONCE,
+                                 .answer_nonce = "a2",
+                                 .answer_json = "{\"n\":\"a2\"}"};
     struct world world;
     struct client client;
     json_t *value;
@@ -411,11 +440,14 @@ START_TEST(a_tool_result_goes_on_with_the_main_call_and_answer_json_is_said_as_i
     client_open(&client, &world);
     cf_relay_turn_begin(world.relay, &turn);
     client_send(&client, "POST", "/v1/chat/completions", BEARER,
-                "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"" NONCE "\"},{\"role\":\"assistant\",\"tool_calls\":[{}]},"
+                "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"" NONCE
+                "\"},{\"role\":\"assistant\",\"tool_calls\":[{}]},"
                 "{\"role\":\"tool\",\"content\":\"r\"}]}");
     value = client_json(&client);
-    ck_assert_str_eq(cf_json_str(cf_json_obj(json_array_get(cf_json_arr(value, "choices"), 0), "message"), "content"),
-                     "{\"n\":\"a2\"}");
+    ck_assert_str_eq(
+        cf_json_str(cf_json_obj(json_array_get(cf_json_arr(value, "choices"), 0), "message"),
+                    "content"),
+        "{\"n\":\"a2\"}");
     json_decref(value);
     ck_assert_int_eq(cf_json_int(world.last, "turn", 0), 2);
     client_close(&client);
@@ -423,7 +455,7 @@ START_TEST(a_tool_result_goes_on_with_the_main_call_and_answer_json_is_said_as_i
 }
 END_TEST
 
-/* ---- refusals ------------------------------------------------------------------------------------ */
+/* ---- refusals ------------------------------------------------------------------------ */
 
 static void
 expect_refusal(struct client *client, int status, const char *why, const char *hint)
@@ -434,17 +466,25 @@ expect_refusal(struct client *client, int status, const char *why, const char *h
     ck_assert_str_eq(last_text(world, "refused"), why);
     ck_assert_int_eq(cf_json_int(world->last, "status", 0), status);
     ck_assert_ptr_nonnull(strstr(client->head.data, "x-should-retry: false"));
-    ck_assert_msg(hint == NULL || strstr(last_text(world, "hint"), hint) != NULL, "%s", last_text(world, "hint"));
+    ck_assert_msg(hint == NULL || strstr(last_text(world, "hint"), hint) != NULL, "%s",
+                  last_text(world, "hint"));
     ck_assert_ptr_null(strstr(client->body.data, "secret-token"));
 }
 
 START_TEST(only_the_runs_own_token_opens_the_door_in_each_of_its_three_forms)
 {
-    static const char *const good[] = {KEY, BEARER, "Authorization: Key secret-token\r\n", "Authorization: Bearer   secret-token \r\n",
-                                       "Authorization: Bearer own\r\nX-Api-Key: secret-token\r\n"};
-    static const char *const bad[] = {"", "x-api-key: secret-tokem\r\n", "x-api-key: secret-token2\r\n", "x-api-key:\r\n",
-                                      "Authorization: secret-token\r\n", "Authorization: Basic secret-token\r\n",
-                                      "Authorization: Bearer Secret-token\r\n", "Cookie: secret-token\r\n"};
+    static const char *const good[] = {
+        KEY, BEARER, "Authorization: Key secret-token\r\n",
+        "Authorization: Bearer   secret-token \r\n",
+        "Authorization: Bearer own\r\nX-Api-Key: secret-token\r\n"};
+    static const char *const bad[] = {"",
+                                      "x-api-key: secret-tokem\r\n",
+                                      "x-api-key: secret-token2\r\n",
+                                      "x-api-key:\r\n",
+                                      "Authorization: secret-token\r\n",
+                                      "Authorization: Basic secret-token\r\n",
+                                      "Authorization: Bearer Secret-token\r\n",
+                                      "Cookie: secret-token\r\n"};
     struct world world;
     struct client client;
 
@@ -456,7 +496,9 @@ START_TEST(only_the_runs_own_token_opens_the_door_in_each_of_its_three_forms)
     }
     for (size_t i = 0; i < CF_COUNT(bad); i++) {
         client_send(&client, "POST", "/v1/messages", bad[i], ANTHROPIC_BODY(""));
-        expect_refusal(&client, 401, "token", strstr(bad[i], ": ") && bad[i][0] != 'C' ? "not this run's token" : NULL);
+        expect_refusal(&client, 401, "token",
+                       strstr(bad[i], ": ") && bad[i][0] != 'C' ? "not this run's token"
+                                                                : NULL);
         ck_assert_ptr_nonnull(strstr(client.body.data, "authentication_error"));
     }
     client_send(&client, "POST", "/v1/responses", "", "{}");
@@ -473,11 +515,15 @@ START_TEST(wrong_paths_are_told_which_base_url_is_one_level_off)
         int dialect;
     } cases[] = {
         {"/messages", "ANTHROPIC_BASE_URL should end in /v1", "not_found_error", ANTHROPIC},
-        {"/v1/v1/messages?x=1", "ANTHROPIC_BASE_URL should not end in /v1", "not_found_error", ANTHROPIC},
-        {"//v1/messages", "ANTHROPIC_BASE_URL should not end in a slash", "not_found_error", ANTHROPIC},
+        {"/v1/v1/messages?x=1", "ANTHROPIC_BASE_URL should not end in /v1", "not_found_error",
+         ANTHROPIC},
+        {"//v1/messages", "ANTHROPIC_BASE_URL should not end in a slash", "not_found_error",
+         ANTHROPIC},
         {"/chat/completions", "OPENAI_BASE_URL should end in /v1", "unknown_url", CHAT},
-        {"/v1/v1/responses", "OPENAI_BASE_URL should not end in /v1", "unknown_url", RESPONSES},
-        {"/proxy/v1/responses", "OPENAI_BASE_URL has too much in its path", "unknown_url", RESPONSES},
+        {"/v1/v1/responses", "OPENAI_BASE_URL should not end in /v1", "unknown_url",
+         RESPONSES},
+        {"/proxy/v1/responses", "OPENAI_BASE_URL has too much in its path", "unknown_url",
+         RESPONSES},
         {"/v1/embeddings", "", "not_found_error", 0},
         {"/", "", "not_found_error", 0},
     };
@@ -489,7 +535,8 @@ START_TEST(wrong_paths_are_told_which_base_url_is_one_level_off)
     for (size_t i = 0; i < CF_COUNT(cases); i++) {
         client_send(&client, "POST", cases[i].path, BEARER, "{}");
         expect_refusal(&client, 404, "path", cases[i].hint);
-        ck_assert_msg(strstr(client.body.data, cases[i].shape) != NULL, "%s", client.body.data);
+        ck_assert_msg(strstr(client.body.data, cases[i].shape) != NULL, "%s",
+                      client.body.data);
         ck_assert_int_eq(cf_json_int(world.last, "dialect", -1), cases[i].dialect);
         json_decref(client_json(&client));
     }
@@ -528,7 +575,8 @@ START_TEST(wrong_methods_codings_upgrades_and_bodies_are_refused)
     expect_refusal(&client, 405, "method", NULL);
     client_send(&client, "POST", "/v1/responses", BEARER "Content-Encoding: zstd\r\n", "x");
     expect_refusal(&client, 415, "encoding", NULL);
-    client_send(&client, "GET", "/v1/responses", BEARER "Connection: Upgrade\r\nUpgrade: websocket\r\n", NULL);
+    client_send(&client, "GET", "/v1/responses",
+                BEARER "Connection: Upgrade\r\nUpgrade: websocket\r\n", NULL);
     expect_refusal(&client, 426, "upgrade", NULL);
     client_send(&client, "POST", "/v1/messages", KEY, "{\"model\":\"m\",");
     expect_refusal(&client, 400, "body", NULL);
@@ -560,13 +608,18 @@ START_TEST(a_body_at_the_limit_is_served_and_one_byte_more_is_refused)
             struct cf_buf text = {0};
             client_open(&client, &world);
             if (chunked)
-                cf_buf_addf(&text, "POST /v1/messages HTTP/1.1\r\n" KEY "Transfer-Encoding: chunked\r\n\r\n%x\r\n%s%s\r\n0\r\n\r\n",
+                cf_buf_addf(&text,
+                            "POST /v1/messages HTTP/1.1\r\n" KEY
+                            "Transfer-Encoding: chunked\r\n\r\n%x\r\n%s%s\r\n0\r\n\r\n",
                             300 + extra, body.data, extra ? " " : "");
             else
-                cf_buf_addf(&text, "POST /v1/messages HTTP/1.1\r\n" KEY "Content-Length: %d\r\n\r\n%s%s", 300 + extra, body.data,
-                            extra ? " " : "");
+                cf_buf_addf(&text,
+                            "POST /v1/messages HTTP/1.1\r\n" KEY
+                            "Content-Length: %d\r\n\r\n%s%s",
+                            300 + extra, body.data, extra ? " " : "");
             for (size_t i = 0; i < text.len; i += 50)
-                cf_http_conn_feed(client.conn, text.data + i, text.len - i < 50 ? text.len - i : 50);
+                cf_http_conn_feed(client.conn, text.data + i,
+                                  text.len - i < 50 ? text.len - i : 50);
             client_read(&client);
             if (extra)
                 expect_refusal(&client, 413, "too large", NULL);
@@ -590,11 +643,13 @@ START_TEST(the_cap_ends_a_turn_and_the_next_turn_begins_anew)
     world_open(&world, &(struct cf_relay_options){.max_calls_per_turn = 2});
     client_open(&client, &world);
     for (int turn = 1; turn <= 2; turn++) {
-        cf_relay_turn_begin(world.relay, &(struct cf_relay_turn){.turn = (unsigned)turn, .prompt_nonce = NONCE});
+        cf_relay_turn_begin(world.relay, &(struct cf_relay_turn){.turn = (unsigned)turn,
+                                                                 .prompt_nonce = NONCE});
         for (int i = 0; i < 4; i++) {
             client_send(&client, "GET", "/v1/models", KEY, NULL); /* is not counted */
             ck_assert_int_eq(client.status, 200);
-            client_send(&client, "POST", "/v1/messages", KEY, ANTHROPIC_BODY(",\"stream\":true"));
+            client_send(&client, "POST", "/v1/messages", KEY,
+                        ANTHROPIC_BODY(",\"stream\":true"));
             if (i < 2)
                 ck_assert_int_eq(client.status, 200);
             else
@@ -640,7 +695,8 @@ START_TEST(probes_are_answered_and_are_no_model_calls)
     cf_buf_reset(&client.raw);
     client_send(&client, "GET", "/v1/models", BEARER, NULL);
     value = client_json(&client);
-    ck_assert_str_eq(cf_json_str(json_array_get(cf_json_arr(value, "data"), 0), "id"), "my-model");
+    ck_assert_str_eq(cf_json_str(json_array_get(cf_json_arr(value, "data"), 0), "id"),
+                     "my-model");
     json_decref(value);
     client_send(&client, "GET", "/v1/models/my-model", KEY, NULL);
     value = client_json(&client);
@@ -660,7 +716,7 @@ START_TEST(probes_are_answered_and_are_no_model_calls)
 }
 END_TEST
 
-/* ---- time and leaving ---------------------------------------------------------------------------- */
+/* ---- time and leaving ---------------------------------------------------------------- */
 
 START_TEST(held_main_answers_wait_for_the_release_while_side_calls_pass)
 {
@@ -672,7 +728,8 @@ START_TEST(held_main_answers_wait_for_the_release_while_side_calls_pass)
     client_open(&side, &world);
     held.forgets_inside = true;
     cf_relay_hold(world.relay, 10000);
-    client_send(&held, "POST", "/v1/messages", KEY "Connection: close\r\n", ANTHROPIC_BODY(",\"stream\":true"));
+    client_send(&held, "POST", "/v1/messages", KEY "Connection: close\r\n",
+                ANTHROPIC_BODY(",\"stream\":true"));
     client_send(&side, "POST", "/v1/messages", KEY, "{\"model\":\"m\",\"messages\":[]}");
     ck_assert_int_eq(side.status, 200);
     ck_assert_uint_eq(held.raw.len, 0);
@@ -797,7 +854,8 @@ START_TEST(a_slow_reader_gets_a_large_answer_whole)
         client_open(&client, &world);
         client.room = 0;
         client_send(&client, "POST", "/v1/responses", BEARER,
-                    streamed ? "{\"model\":\"m\",\"stream\":true,\"input\":\"" NONCE "\"}" : "{\"model\":\"m\",\"input\":\"" NONCE "\"}");
+                    streamed ? "{\"model\":\"m\",\"stream\":true,\"input\":\"" NONCE "\"}"
+                             : "{\"model\":\"m\",\"input\":\"" NONCE "\"}");
         while (cf_relay_calls_in_flight(world.relay) > 0) {
             client.room = 10007;
             cf_http_conn_writable(client.conn);
@@ -874,13 +932,14 @@ START_TEST(many_connections_are_served_at_once_on_one_token_each_its_own_answer)
     char text[1024];
 
     world_open(&world, &(struct cf_relay_options){.max_calls_per_turn = COUNT});
-    snprintf(text, sizeof text, "%s%zu\r\n\r\n%s", head, strlen(ANTHROPIC_BODY(",\"stream\":true")),
-             ANTHROPIC_BODY(",\"stream\":true"));
+    snprintf(text, sizeof text, "%s%zu\r\n\r\n%s", head,
+             strlen(ANTHROPIC_BODY(",\"stream\":true")), ANTHROPIC_BODY(",\"stream\":true"));
     for (int i = 0; i < COUNT; i++)
         client_open(&clients[i], &world);
     for (size_t at = 0; at < strlen(text); at += 11)
         for (int i = 0; i < COUNT; i++)
-            cf_http_conn_feed(clients[i].conn, text + at, strlen(text + at) < 11 ? strlen(text + at) : 11);
+            cf_http_conn_feed(clients[i].conn, text + at,
+                              strlen(text + at) < 11 ? strlen(text + at) : 11);
     for (int i = 0; i < COUNT; i++) {
         client_read(&clients[i]);
         ck_assert_ptr_nonnull(strstr(clients[i].body.data, "message_stop"));
@@ -891,7 +950,7 @@ START_TEST(many_connections_are_served_at_once_on_one_token_each_its_own_answer)
 }
 END_TEST
 
-/* ---- fal_queue ------------------------------------------------------------------------------------- */
+/* ---- fal_queue ----------------------------------------------------------------------- */
 
 START_TEST(a_fal_job_is_submitted_watched_fetched_and_leads_back_to_the_relay)
 {
@@ -902,13 +961,14 @@ START_TEST(a_fal_job_is_submitted_watched_fetched_and_leads_back_to_the_relay)
 
     world_open(&world, &(struct cf_relay_options){0});
     client_open(&client, &world);
-    client_send(&client, "POST", "/fal-ai/flux/dev?fal_webhook=x", "Authorization: Key secret-token\r\n",
-                "{\"prompt\":\"" NONCE "\"}");
+    client_send(&client, "POST", "/fal-ai/flux/dev?fal_webhook=x",
+                "Authorization: Key secret-token\r\n", "{\"prompt\":\"" NONCE "\"}");
     ck_assert_int_eq(client.status, 200);
     ck_assert(cf_json_bool(world.last, "seen", false));
     job = client_json(&client);
     ck_assert_str_eq(cf_json_str(job, "status"), "IN_QUEUE");
-    snprintf(path, sizeof path, "http://127.0.0.1:4180/fal-ai/flux/requests/%s", cf_json_str(job, "request_id"));
+    snprintf(path, sizeof path, "http://127.0.0.1:4180/fal-ai/flux/requests/%s",
+             cf_json_str(job, "request_id"));
     ck_assert_str_eq(cf_json_str(job, "response_url"), path);
     snprintf(path, sizeof path, "/fal-ai/flux/requests/%s", cf_json_str(job, "request_id"));
 
@@ -916,16 +976,20 @@ START_TEST(a_fal_job_is_submitted_watched_fetched_and_leads_back_to_the_relay)
     ck_assert_int_eq(client.status, 400);
     ck_assert_ptr_nonnull(strstr(client.body.data, "still in progress"));
     for (int i = 0; i < 2; i++) {
-        client_send(&client, "GET", cf_json_str(job, "status_url") + strlen("http://127.0.0.1:4180"), KEY, NULL);
+        client_send(&client, "GET",
+                    cf_json_str(job, "status_url") + strlen("http://127.0.0.1:4180"), KEY,
+                    NULL);
         value = client_json(&client);
         ck_assert_str_eq(cf_json_str(value, "status"), i == 0 ? "IN_PROGRESS" : "COMPLETED");
         json_decref(value);
     }
     client_send(&client, "GET", path, KEY, NULL);
     ck_assert_ptr_nonnull(strstr(client.body.data, ANSWER));
-    client_send(&client, "PUT", cf_json_str(job, "cancel_url") + strlen("http://127.0.0.1:4180"), KEY, NULL);
+    client_send(&client, "PUT",
+                cf_json_str(job, "cancel_url") + strlen("http://127.0.0.1:4180"), KEY, NULL);
     ck_assert_int_eq(client.status, 400);
-    client_send(&client, "POST", cf_json_str(job, "cancel_url") + strlen("http://127.0.0.1:4180"), KEY, NULL);
+    client_send(&client, "POST",
+                cf_json_str(job, "cancel_url") + strlen("http://127.0.0.1:4180"), KEY, NULL);
     expect_refusal(&client, 405, "method", NULL);
     client_send(&client, "GET", "/fal-ai/flux/requests/nope/status", KEY, NULL);
     expect_refusal(&client, 404, "path", NULL);
@@ -934,9 +998,11 @@ START_TEST(a_fal_job_is_submitted_watched_fetched_and_leads_back_to_the_relay)
 
     client_send(&client, "POST", "/comfy/me/app/x", KEY, "{\"prompt\":\"" NONCE "\"}");
     job = client_json(&client);
-    ck_assert_ptr_nonnull(strstr(cf_json_str(job, "status_url"), "4180/comfy/me/app/requests/"));
+    ck_assert_ptr_nonnull(
+        strstr(cf_json_str(job, "status_url"), "4180/comfy/me/app/requests/"));
     cf_relay_hold(world.relay, 10000);
-    snprintf(path, sizeof path, "%s/stream", cf_json_str(job, "status_url") + strlen("http://127.0.0.1:4180"));
+    snprintf(path, sizeof path, "%s/stream",
+             cf_json_str(job, "status_url") + strlen("http://127.0.0.1:4180"));
     client_send(&client, "GET", path, KEY, NULL);
     ck_assert(!client.is_whole);
     cf_relay_release(world.relay);
@@ -948,26 +1014,28 @@ START_TEST(a_fal_job_is_submitted_watched_fetched_and_leads_back_to_the_relay)
 }
 END_TEST
 
-UNIT_MAIN("relay/relay", tcase_add_test(tc, anthropic_messages_streams_its_events_in_order);
-          tcase_add_test(tc, openai_chat_streams_chunks_and_done);
-          tcase_add_test(tc, openai_responses_streams_its_events_in_order);
-          tcase_add_test(tc, whole_answers_have_each_dialects_shape);
-          tcase_add_test(tc, side_calls_get_words_without_the_nonce);
-          tcase_add_test(tc, a_tool_result_goes_on_with_the_main_call_and_answer_json_is_said_as_it_is);
-          tcase_add_test(tc, only_the_runs_own_token_opens_the_door_in_each_of_its_three_forms);
-          tcase_add_test(tc, wrong_paths_are_told_which_base_url_is_one_level_off);
-          tcase_add_test(tc, a_dialect_outside_the_run_is_refused);
-          tcase_add_test(tc, wrong_methods_codings_upgrades_and_bodies_are_refused);
-          tcase_add_test(tc, a_body_at_the_limit_is_served_and_one_byte_more_is_refused);
-          tcase_add_test(tc, the_cap_ends_a_turn_and_the_next_turn_begins_anew);
-          tcase_add_test(tc, after_the_lease_everything_is_401_and_recorded);
-          tcase_add_test(tc, probes_are_answered_and_are_no_model_calls);
-          tcase_add_test(tc, held_main_answers_wait_for_the_release_while_side_calls_pass);
-          tcase_add_test(tc, a_hold_ends_by_itself_at_its_deadline);
-          tcase_add_test(tc, a_client_that_leaves_makes_an_aborted_row_once);
-          tcase_add_test(tc, closing_ends_open_calls_and_resets_their_connections);
-          tcase_add_test(tc, a_slow_reader_gets_a_large_answer_whole);
-          tcase_add_test(tc, the_ledger_keeps_a_thousand_rows_and_counts_the_rest);
-          tcase_add_test(tc, malformed_http_is_recorded_and_connections_are_bounded);
-          tcase_add_test(tc, many_connections_are_served_at_once_on_one_token_each_its_own_answer);
-          tcase_add_test(tc, a_fal_job_is_submitted_watched_fetched_and_leads_back_to_the_relay);)
+UNIT_MAIN(
+    "relay/relay", tcase_add_test(tc, anthropic_messages_streams_its_events_in_order);
+    tcase_add_test(tc, openai_chat_streams_chunks_and_done);
+    tcase_add_test(tc, openai_responses_streams_its_events_in_order);
+    tcase_add_test(tc, whole_answers_have_each_dialects_shape);
+    tcase_add_test(tc, side_calls_get_words_without_the_nonce);
+    tcase_add_test(tc,
+                   a_tool_result_goes_on_with_the_main_call_and_answer_json_is_said_as_it_is);
+    tcase_add_test(tc, only_the_runs_own_token_opens_the_door_in_each_of_its_three_forms);
+    tcase_add_test(tc, wrong_paths_are_told_which_base_url_is_one_level_off);
+    tcase_add_test(tc, a_dialect_outside_the_run_is_refused);
+    tcase_add_test(tc, wrong_methods_codings_upgrades_and_bodies_are_refused);
+    tcase_add_test(tc, a_body_at_the_limit_is_served_and_one_byte_more_is_refused);
+    tcase_add_test(tc, the_cap_ends_a_turn_and_the_next_turn_begins_anew);
+    tcase_add_test(tc, after_the_lease_everything_is_401_and_recorded);
+    tcase_add_test(tc, probes_are_answered_and_are_no_model_calls);
+    tcase_add_test(tc, held_main_answers_wait_for_the_release_while_side_calls_pass);
+    tcase_add_test(tc, a_hold_ends_by_itself_at_its_deadline);
+    tcase_add_test(tc, a_client_that_leaves_makes_an_aborted_row_once);
+    tcase_add_test(tc, closing_ends_open_calls_and_resets_their_connections);
+    tcase_add_test(tc, a_slow_reader_gets_a_large_answer_whole);
+    tcase_add_test(tc, the_ledger_keeps_a_thousand_rows_and_counts_the_rest);
+    tcase_add_test(tc, malformed_http_is_recorded_and_connections_are_bounded);
+    tcase_add_test(tc, many_connections_are_served_at_once_on_one_token_each_its_own_answer);
+    tcase_add_test(tc, a_fal_job_is_submitted_watched_fetched_and_leads_back_to_the_relay);)

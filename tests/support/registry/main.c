@@ -92,12 +92,14 @@ main(int argc, char **argv)
 
     signal(SIGPIPE, SIG_IGN);
     if (read_arguments(argc, argv, &options) < 0) {
-        fprintf(stderr, "usage: registry [--port N] [--user U --password P] [--directory D]\n");
+        fprintf(stderr,
+                "usage: registry [--port N] [--user U --password P] [--directory D]\n");
         return 2;
     }
     if (options.directory != NULL)
         return serve(&program, &options);
-    snprintf(folder, sizeof folder, "%s/cfrunner-registry-XXXXXX", parent != NULL ? parent : "/tmp");
+    snprintf(folder, sizeof folder, "%s/cfrunner-registry-XXXXXX",
+             parent != NULL ? parent : "/tmp");
     if (mkdtemp(folder) == NULL) {
         fprintf(stderr, "registry: %s: %s\n", folder, strerror(errno));
         return 1;

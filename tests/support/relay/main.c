@@ -1,5 +1,6 @@
 /*
- * relay: the relay room, replay backend, as a program on a TCP port, for tests with real clients.
+ * relay: the relay room, replay backend, as a program on a TCP port, for tests with real
+ * clients.
  *
  * relay --prompt NONCE --answer NONCE [--token T] [--model M] [--port N] [--max-calls N]
  *
@@ -157,11 +158,14 @@ on_connection(uv_stream_t *listener, int status)
 static void
 on_call(void *user, const struct cf_relay_call *call)
 {
-    printf("{\"id\":%" PRIu64 ",\"method\":\"%s\",\"path\":\"%s\",\"status\":%d,\"streamed\":%d,\"nonce_seen\":%d,"
-           "\"answered\":%d,\"aborted\":%d,\"probe\":%d,\"refused\":\"%s\",\"bytes\":%" PRIu64 "}\n",
-           call->id, call->method, call->path, call->status, call->is_streamed, call->nonce_seen,
-           call->answered_nonce, call->is_aborted, call->is_probe, call->refused ? call->refused : "",
-           call->request_bytes);
+    printf(
+        "{\"id\":%" PRIu64
+        ",\"method\":\"%s\",\"path\":\"%s\",\"status\":%d,\"streamed\":%d,\"nonce_seen\":%d,"
+        "\"answered\":%d,\"aborted\":%d,\"probe\":%d,\"refused\":\"%s\",\"bytes\":%" PRIu64
+        "}\n",
+        call->id, call->method, call->path, call->status, call->is_streamed, call->nonce_seen,
+        call->answered_nonce, call->is_aborted, call->is_probe,
+        call->refused ? call->refused : "", call->request_bytes);
     fflush(stdout);
 }
 
@@ -185,9 +189,12 @@ static int
 read_arguments(int argc, char **argv, struct program *program)
 {
     static const struct option names[] = {
-        {"prompt", required_argument, NULL, 'p'}, {"answer", required_argument, NULL, 'a'},
-        {"token", required_argument, NULL, 't'},  {"model", required_argument, NULL, 'm'},
-        {"port", required_argument, NULL, 'n'},   {"max-calls", required_argument, NULL, 'c'},
+        {"prompt", required_argument, NULL, 'p'},
+        {"answer", required_argument, NULL, 'a'},
+        {"token", required_argument, NULL, 't'},
+        {"model", required_argument, NULL, 'm'},
+        {"port", required_argument, NULL, 'n'},
+        {"max-calls", required_argument, NULL, 'c'},
         {NULL, 0, NULL, 0},
     };
     uint64_t number;
@@ -228,7 +235,8 @@ listen_and_tell(struct program *program)
         fprintf(stderr, "relay: cannot listen\n");
         exit(1);
     }
-    printf("127.0.0.1:%u %s\n", ntohs(((struct sockaddr_in *)&address)->sin_port), cf_relay_token(program->relay));
+    printf("127.0.0.1:%u %s\n", ntohs(((struct sockaddr_in *)&address)->sin_port),
+           cf_relay_token(program->relay));
     fflush(stdout);
 }
 
@@ -242,7 +250,8 @@ main(int argc, char **argv)
     program.turn.turn = 1;
     program.options.max_calls_per_turn = 1000000;
     if (read_arguments(argc, argv, &program) < 0) {
-        fprintf(stderr, "usage: relay --prompt NONCE --answer NONCE [--token T] [--model M] [--port N] [--max-calls N]\n");
+        fprintf(stderr, "usage: relay --prompt NONCE --answer NONCE [--token T] [--model M] "
+                        "[--port N] [--max-calls N]\n");
         return 2;
     }
     program.options.dialect_table = table;
