@@ -44,7 +44,7 @@ finish(struct cf_transfer *transfer, json_t *answer, const struct cf_error *err)
 static void
 discard_when_answered(struct cf_transfer *transfer)
 {
-    if (!transfer->is_over || !transfer->is_answered || transfer->link->is_freed)
+    if (transfer->junk.is_junk || !transfer->is_over || !transfer->is_answered)
         return;
     LIST_REMOVE(transfer, in_list);
     cf_link_discard(transfer->link, &transfer->junk);
@@ -61,7 +61,7 @@ on_answer(struct cf_link *link, void *object, json_t *answer, const struct cf_er
         err = &refused;
     if (err != NULL || transfer->on_bytes == NULL || transfer->channel.mux.recv_closed)
         finish(transfer, answer, err);
-    else
+    else if (!transfer->is_over) /* else the caller gave up before */
         transfer->answer = json_incref(answer);
     discard_when_answered(transfer);
 }
