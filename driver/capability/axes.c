@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+/* clang-format off: tables */
 const struct cf_axis_row cf_axis_rows[CF_AXIS_COUNT] = {
     {"event_fidelity", {"minimal", "text_only", "structured", "native"}},
     {"continuation", {"rebuild_only", "next_turn", "in_flight"}},
@@ -21,6 +22,8 @@ const struct cf_axis_row cf_axis_rows[CF_AXIS_COUNT] = {
     {"multiagent_shared_environment", {"false", "true"}},
     {"subagents", {"observed"}}, /* above being absent */
 };
+
+/* clang-format on */
 
 static bool
 declares_subagents(const struct cf_declaration *declaration)
@@ -40,23 +43,43 @@ declares_interrupt(const struct cf_declaration *declaration)
     return declaration->interrupt;
 }
 
+/* clang-format off: tables */
 const struct cf_promotion_row cf_promotion_rows[CF_PROMOTION_COUNT] = {
-    {"subagents", "observed", CF_AXIS_SUBAGENTS, NULL, "observed",
-     {"observation.subagent_started", "observation.subagent_completed"}, declares_subagents},
-    {"steer", "native", CF_AXIS_MID_RUN_INPUT, "unsupported", "native",
-     {"observation.steering"}, declares_steer},
-    {"interrupt", "cooperative", CF_AXIS_INTERRUPT, "kill_only", "cooperative", {NULL},
+    {"subagents",
+     "observed",
+     CF_AXIS_SUBAGENTS,
+     NULL,
+     "observed",
+     {"observation.subagent_started", "observation.subagent_completed"},
+     declares_subagents},
+    {"steer",
+     "native",
+     CF_AXIS_MID_RUN_INPUT,
+     "unsupported",
+     "native",
+     {"observation.steering"},
+     declares_steer},
+    {"interrupt",
+     "cooperative",
+     CF_AXIS_INTERRUPT,
+     "kill_only",
+     "cooperative",
+     {NULL},
      declares_interrupt},
 };
 
-#define ACP_VALUES(checkpoint)                                                                   \
-    {"structured",  "rebuild_only",      checkpoint,          "end_reinject", "kill_only",       \
-     "unsupported", "platform_enforced", "platform_observed", "true",         NULL}
+#define ACP_VALUES(checkpoint)                                                                \
+    {                                                                                         \
+        "structured", "rebuild_only", checkpoint, "end_reinject", "kill_only", "unsupported", \
+            "platform_enforced", "platform_observed", "true", NULL                            \
+    }
 
 const struct cf_envelope_row cf_envelope_rows[2] = {
     {CF_DRIVER_ACP, "durable", ACP_VALUES("disk_only")},
     {CF_DRIVER_ACP, "ephemeral_zdr", ACP_VALUES("none")},
 };
+
+/* clang-format on */
 
 int
 cf_axis_level(int axis, const char *value)

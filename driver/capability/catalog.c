@@ -1,8 +1,8 @@
 /*
  * capability/catalog.c: the harness catalog of the contract page, and its matrices.
  *
- * Reachability is derived from declared dialects and provider dialects, never stored; ceilings are
- * checked against envelope plus admission before anything is published.
+ * Reachability is derived from declared dialects and provider dialects, never stored; ceilings
+ * are checked against envelope plus admission before anything is published.
  */
 #include "capability/slots.h"
 #include "capability/tables.h"
@@ -12,15 +12,18 @@
 
 #include <string.h>
 
+/* clang-format off: tables */
 #define REQUIRED "image_required", "bring_your_own_image"
 #define BLOCKED "blocked", "blocked"
 #define GATEWAY "platform_model_gateway"
 #define UNPROVEN "none", "preflight_required"
 #define PACKAGED "packaged", "image_required", "acp-v1", CF_DRIVER_ACP
 
-#define CEILING(control, usage, shared, subagents)                                              \
-    {"structured",  "rebuild_only", "disk_only", "end_reinject", "kill_only",                    \
-     "unsupported", control,        usage,       shared,         subagents}
+#define CEILING(control, usage, shared, subagents)                              \
+    {                                                                           \
+        "structured", "rebuild_only", "disk_only", "end_reinject", "kill_only", \
+            "unsupported", control, usage, shared, subagents                    \
+    }
 #define ENFORCED "platform_enforced", "platform_observed"
 
 #define ANTHROPIC CF_DIALECT_ANTHROPIC_MESSAGES
@@ -28,28 +31,88 @@
 #define RESPONSES CF_DIALECT_OPENAI_RESPONSES
 
 const struct cf_harness_row cf_harness_rows[CF_HARNESS_COUNT] = {
-    {"hermes", REQUIRED, GATEWAY, "session_http", UNPROVEN, PACKAGED,
-     CEILING("platform_enforced", "platform_observed", "false", NULL), {CHAT}},
-    {"pi", REQUIRED, GATEWAY, "session_http", UNPROVEN, PACKAGED,
-     CEILING("platform_enforced", "platform_observed", "false", NULL), {RESPONSES, CHAT, ANTHROPIC}},
-    {"openclaw", BLOCKED, GATEWAY, "none", UNPROVEN, "packaged", "blocked", "acp-v1", CF_DRIVER_ACP,
-     CEILING("platform_enforced", "platform_observed", "false", NULL), {RESPONSES}},
-    {"opencode", REQUIRED, GATEWAY, "session_http", UNPROVEN, PACKAGED,
-     CEILING("platform_enforced", "platform_observed", "false", NULL), {RESPONSES}},
-    {"cursor", REQUIRED, "harness_owned_model", "session_http", UNPROVEN, PACKAGED,
-     CEILING("harness_owned", "unknown", "false", NULL), {0}},
-    {"claude-code", REQUIRED, GATEWAY, "session_http", UNPROVEN, PACKAGED,
-     CEILING("platform_enforced", "platform_observed", "false", "observed"), {ANTHROPIC}},
-    {"codex", REQUIRED, GATEWAY, "session_http", UNPROVEN, PACKAGED,
-     CEILING("platform_enforced", "platform_observed", "false", NULL), {RESPONSES}},
-    {"checkfu", REQUIRED, GATEWAY, "session_http", UNPROVEN, PACKAGED,
-     CEILING("platform_enforced", "platform_observed", "true", "observed"), {RESPONSES, CHAT, ANTHROPIC}},
-    {"openclaw-connected", BLOCKED, "connected_runtime", "undeclared", UNPROVEN, "connected", "blocked",
-     NULL, "connected runtime",
-     {"structured", "rebuild_only", "none", "unsupported", "cooperative", "unsupported", "opaque",
-      "unknown", "false", NULL},
+    {"hermes",
+     REQUIRED,
+     GATEWAY,
+     "session_http",
+     UNPROVEN,
+     PACKAGED,
+     CEILING("platform_enforced", "platform_observed", "false", NULL),
+     {CHAT}},
+    {"pi",
+     REQUIRED,
+     GATEWAY,
+     "session_http",
+     UNPROVEN,
+     PACKAGED,
+     CEILING("platform_enforced", "platform_observed", "false", NULL),
+     {RESPONSES, CHAT, ANTHROPIC}},
+    {"openclaw",
+     BLOCKED,
+     GATEWAY,
+     "none",
+     UNPROVEN,
+     "packaged",
+     "blocked",
+     "acp-v1",
+     CF_DRIVER_ACP,
+     CEILING("platform_enforced", "platform_observed", "false", NULL),
+     {RESPONSES}},
+    {"opencode",
+     REQUIRED,
+     GATEWAY,
+     "session_http",
+     UNPROVEN,
+     PACKAGED,
+     CEILING("platform_enforced", "platform_observed", "false", NULL),
+     {RESPONSES}},
+    {"cursor",
+     REQUIRED,
+     "harness_owned_model",
+     "session_http",
+     UNPROVEN,
+     PACKAGED,
+     CEILING("harness_owned", "unknown", "false", NULL),
+     {0}},
+    {"claude-code",
+     REQUIRED,
+     GATEWAY,
+     "session_http",
+     UNPROVEN,
+     PACKAGED,
+     CEILING("platform_enforced", "platform_observed", "false", "observed"),
+     {ANTHROPIC}},
+    {"codex",
+     REQUIRED,
+     GATEWAY,
+     "session_http",
+     UNPROVEN,
+     PACKAGED,
+     CEILING("platform_enforced", "platform_observed", "false", NULL),
+     {RESPONSES}},
+    {"checkfu",
+     REQUIRED,
+     GATEWAY,
+     "session_http",
+     UNPROVEN,
+     PACKAGED,
+     CEILING("platform_enforced", "platform_observed", "true", "observed"),
+     {RESPONSES, CHAT, ANTHROPIC}},
+    {"openclaw-connected",
+     BLOCKED,
+     "connected_runtime",
+     "undeclared",
+     UNPROVEN,
+     "connected",
+     "blocked",
+     NULL,
+     "connected runtime",
+     {"structured", "rebuild_only", "none", "unsupported", "cooperative", "unsupported",
+      "opaque", "unknown", "false", NULL},
      {0}},
 };
+
+/* clang-format on */
 
 static unsigned
 dialects_of(const struct cf_harness_row *row)
@@ -107,11 +170,13 @@ check_harness(const struct cf_harness_row *row, struct cf_error *err)
     for (int axis = 0; axis < CF_AXIS_COUNT; axis++) {
         int level = cf_axis_level(axis, row->ceiling[axis]);
         if (level < 0 || level > realizable(row->lane, axis))
-            return cf_error_set(err, CF_ERROR_INTERNAL, 0, "%s: the ceiling of %s is above what %s can realize",
+            return cf_error_set(err, CF_ERROR_INTERNAL, 0,
+                                "%s: the ceiling of %s is above what %s can realize",
                                 row->entry, cf_axis_rows[axis].name, row->lane);
     }
     if ((dialects_of(row) & ~served) != 0)
-        return cf_error_set(err, CF_ERROR_INTERNAL, 0, "%s declares a dialect that no provider serves", row->entry);
+        return cf_error_set(err, CF_ERROR_INTERNAL, 0,
+                            "%s declares a dialect that no provider serves", row->entry);
     return 0;
 }
 
@@ -122,7 +187,8 @@ cf_catalog_check(struct cf_error *err)
         if (check_harness(&cf_harness_rows[i], err) < 0)
             return -1;
     for (size_t i = 0; i < CF_COUNT(cf_slot_rows); i++)
-        if (cf_slot_rows[i].names[0] == NULL || (cf_slot_rows[i].members == NULL && cf_slot_rows[i].check == NULL))
+        if (cf_slot_rows[i].names[0] == NULL ||
+            (cf_slot_rows[i].members == NULL && cf_slot_rows[i].check == NULL))
             return cf_error_set(err, CF_ERROR_INTERNAL, 0, "slot %zu has no decoder", i);
     return 0;
 }
@@ -132,18 +198,17 @@ cf_catalog_check(struct cf_error *err)
 static json_t *
 identities_json(void)
 {
-    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s}",
-                     "projection", "checkfu:harness-support@1",
-                     "catalog", "sha256:191a18d151b2a39df84239e5b9110df072a4d664504369f84fd726935b3485a8",
-                     "experience", "checkfu:harness-experience-profiles@2",
-                     "conformance", "checkfu:harness-conformance@9",
-                     "case_set", "checkfu:harness-conformance-case-set@6",
-                     "evidence_identity", "checkfu:harness-conformance-evidence-identity@2",
-                     "evidence_manifest", "checkfu:conformance-evidence-manifest@6",
-                     "readiness", "checkfu:harness-readiness@2",
-                     "acp_driver", CF_DRIVER_ACP, "oneshot_driver", CF_DRIVER_ONESHOT,
-                     "acp_vectors", "checkfu:acp-v1-extension-vectors@3",
-                     "oneshot_vectors", "checkfu:oneshot-v1-author-kit-vectors@1");
+    return json_pack(
+        "{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s}", "projection",
+        "checkfu:harness-support@1", "catalog",
+        "sha256:191a18d151b2a39df84239e5b9110df072a4d664504369f84fd726935b3485a8",
+        "experience", "checkfu:harness-experience-profiles@2", "conformance",
+        "checkfu:harness-conformance@9", "case_set", "checkfu:harness-conformance-case-set@6",
+        "evidence_identity", "checkfu:harness-conformance-evidence-identity@2",
+        "evidence_manifest", "checkfu:conformance-evidence-manifest@6", "readiness",
+        "checkfu:harness-readiness@2", "acp_driver", CF_DRIVER_ACP, "oneshot_driver",
+        CF_DRIVER_ONESHOT, "acp_vectors", "checkfu:acp-v1-extension-vectors@3",
+        "oneshot_vectors", "checkfu:oneshot-v1-author-kit-vectors@1");
 }
 
 /* The axes on which a ceiling stands above every envelope of its driver: reachable by
@@ -155,7 +220,8 @@ admitted_json(const struct cf_harness_row *row)
 
     for (int i = 0; row->protocol != NULL && i < CF_PROMOTION_COUNT; i++) {
         const struct cf_promotion_row *up = &cf_promotion_rows[i];
-        if (cf_axis_level(up->axis, row->ceiling[up->axis]) > cf_axis_level(up->axis, up->from))
+        if (cf_axis_level(up->axis, row->ceiling[up->axis]) >
+            cf_axis_level(up->axis, up->from))
             json_array_append_new(axes, json_string(cf_axis_rows[up->axis].name));
     }
     return axes;
@@ -168,7 +234,8 @@ names_json(const unsigned *dialects, size_t count)
 
     for (size_t i = 0; i < count; i++)
         if (dialects[i] != 0)
-            json_array_append_new(names, json_string(cf_dialect_name((enum cf_dialect)dialects[i])));
+            json_array_append_new(names,
+                                  json_string(cf_dialect_name((enum cf_dialect)dialects[i])));
     return names;
 }
 
@@ -190,7 +257,8 @@ reach_json(const struct cf_harness_row *row)
 
     for (size_t i = 0; i < CF_COUNT(cf_provider_rows); i++) {
         const char *word = reach(row, cf_provider_rows[i].dialects);
-        json_object_set_new(cells, cf_provider_rows[i].provider, word ? json_string(word) : json_null());
+        json_object_set_new(cells, cf_provider_rows[i].provider,
+                            word ? json_string(word) : json_null());
     }
     return cells;
 }
@@ -199,12 +267,13 @@ static json_t *
 harness_json(const struct cf_harness_row *row)
 {
     return json_pack(
-        "{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s?,s:s,s:o,s:o,s:o,s:o}", "entry", row->entry, "supply",
-        row->supply, "adoption", row->adoption, "model_lane", row->model_lane, "mcp_delivery",
-        row->mcp_delivery, "catalog_evidence", row->evidence, "tuple_support", row->support, "mode",
-        row->mode, "availability", row->availability, "release_protocol", row->protocol, "execution_lane",
-        row->lane, "ceiling", cf_capability_set_make(row->ceiling), "declaration_admitted",
-        admitted_json(row), "model_wire_dialects",
+        "{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s?,s:s,s:o,s:o,s:o,s:o}", "entry", row->entry,
+        "supply", row->supply, "adoption", row->adoption, "model_lane", row->model_lane,
+        "mcp_delivery", row->mcp_delivery, "catalog_evidence", row->evidence, "tuple_support",
+        row->support, "mode", row->mode, "availability", row->availability, "release_protocol",
+        row->protocol, "execution_lane", row->lane, "ceiling",
+        cf_capability_set_make(row->ceiling), "declaration_admitted", admitted_json(row),
+        "model_wire_dialects",
         dialects_of(row) ? names_json(row->dialects, CF_COUNT(row->dialects)) : json_null(),
         "reachability", reach_json(row));
 }
@@ -225,8 +294,8 @@ envelopes_json(void)
 static json_t *
 promotion_json(const struct cf_promotion_row *row)
 {
-    return json_pack("{s:s,s:s,s:s,s:s?,s:s}", "declaration", row->member, "value", row->value, "axis",
-                     cf_axis_rows[row->axis].name, "from", row->from, "to", row->to);
+    return json_pack("{s:s,s:s,s:s,s:s?,s:s}", "declaration", row->member, "value", row->value,
+                     "axis", cf_axis_rows[row->axis].name, "from", row->from, "to", row->to);
 }
 
 static json_t *
@@ -236,8 +305,8 @@ gated_json(const struct cf_promotion_row *row)
 
     for (size_t i = 0; i < CF_COUNT(row->gated) && row->gated[i] != NULL; i++)
         json_array_append_new(members, json_string(row->gated[i]));
-    return json_pack("{s:s,s:s,s:o}", "axis", cf_axis_rows[row->axis].name, "required_value", row->to,
-                     "observations", members);
+    return json_pack("{s:s,s:s,s:o}", "axis", cf_axis_rows[row->axis].name, "required_value",
+                     row->to, "observations", members);
 }
 
 static json_t *
@@ -246,7 +315,8 @@ providers_json(void)
     json_t *list = json_array();
 
     for (size_t i = 0; i < CF_COUNT(cf_provider_rows); i++)
-        json_array_append_new(list, json_pack("{s:s,s:o}", "provider", cf_provider_rows[i].provider, "dialects",
+        json_array_append_new(list, json_pack("{s:s,s:o}", "provider",
+                                              cf_provider_rows[i].provider, "dialects",
                                               set_names_json(cf_provider_rows[i].dialects)));
     return list;
 }
@@ -257,8 +327,8 @@ dialects_json(void)
     json_t *list = json_array();
 
     for (size_t i = 0; i < CF_COUNT(cf_dialect_rows); i++)
-        json_array_append_new(list, json_pack("{s:s,s:s}", "dialect", cf_dialect_rows[i].name, "path",
-                                              cf_dialect_rows[i].path));
+        json_array_append_new(list, json_pack("{s:s,s:s}", "dialect", cf_dialect_rows[i].name,
+                                              "path", cf_dialect_rows[i].path));
     return list;
 }
 
@@ -268,9 +338,10 @@ slots_json(void)
     json_t *list = json_array();
 
     for (size_t i = 0; i < CF_COUNT(cf_slot_rows); i++)
-        json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:s}", "slot", cf_slot_rows[i].names[0], "carrier",
-                                              cf_slot_rows[i].carrier, "direction", cf_slot_rows[i].direction,
-                                              "status", "realized"));
+        json_array_append_new(list,
+                              json_pack("{s:s,s:s,s:s,s:s}", "slot", cf_slot_rows[i].names[0],
+                                        "carrier", cf_slot_rows[i].carrier, "direction",
+                                        cf_slot_rows[i].direction, "status", "realized"));
     return list;
 }
 
@@ -286,9 +357,10 @@ cf_catalog_json(void)
         if (cf_promotion_rows[i].gated[0] != NULL)
             json_array_append_new(gated, gated_json(&cf_promotion_rows[i]));
     }
-    return json_pack("{s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "schema_version", 1, "identities",
-                     identities_json(), "harnesses", harnesses, "envelopes", envelopes_json(), "declarations",
-                     promotions, "gated_emissions", gated, "dialects", dialects_json(),
-                     "default_provider_dialects", set_names_json(cf_provider_dialects("")), "providers",
-                     providers_json(), "slots", slots_json());
+    return json_pack("{s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "schema_version", 1,
+                     "identities", identities_json(), "harnesses", harnesses, "envelopes",
+                     envelopes_json(), "declarations", promotions, "gated_emissions", gated,
+                     "dialects", dialects_json(), "default_provider_dialects",
+                     set_names_json(cf_provider_dialects("")), "providers", providers_json(),
+                     "slots", slots_json());
 }

@@ -1,8 +1,8 @@
 /*
  * capability/closed.c: checking a closed object against a table of its members.
  *
- * The contract's payloads are small closed objects; a table says the same as their JSON Schema and
- * costs nothing when each frame of a run is checked.
+ * The contract's payloads are small closed objects; a table says the same as their JSON Schema
+ * and costs nothing when each frame of a run is checked.
  */
 #include "capability/capability.h"
 
@@ -23,9 +23,11 @@ is_count(const json_t *value, int64_t min, int64_t max)
 {
     if (json_is_real(value)) {
         double real = json_real_value(value);
-        return real == floor(real) && real >= (double)min && real <= (double)max && real < 0x1p63;
+        return real == floor(real) && real >= (double)min && real <= (double)max &&
+               real < 0x1p63;
     }
-    return json_is_integer(value) && json_integer_value(value) >= min && json_integer_value(value) <= max;
+    return json_is_integer(value) && json_integer_value(value) >= min &&
+           json_integer_value(value) <= max;
 }
 
 static bool
@@ -45,8 +47,8 @@ is_id(const json_t *value, const char *prefix)
     const char *text = json_string_value(value);
     size_t skip = strlen(prefix);
 
-    return text != NULL && json_string_length(value) == skip + 32 && cf_str_starts(text, prefix) &&
-           cf_is_hex(text + skip, 32);
+    return text != NULL && json_string_length(value) == skip + 32 &&
+           cf_str_starts(text, prefix) && cf_is_hex(text + skip, 32);
 }
 
 static void
@@ -60,8 +62,8 @@ list_words(const char *const *words, char *out, size_t size)
 }
 
 static int
-check_text(const json_t *value, const char *at, const struct cf_closed *row, enum cf_error_kind kind,
-           struct cf_error *err)
+check_text(const json_t *value, const char *at, const struct cf_closed *row,
+           enum cf_error_kind kind, struct cf_error *err)
 {
     if (!json_is_string(value))
         return cf_error_set(err, kind, 0, "%s must be a string", at);
@@ -69,14 +71,14 @@ check_text(const json_t *value, const char *at, const struct cf_closed *row, enu
     if (units < (size_t)row->min)
         return cf_error_set(err, kind, 0, "%s must not be empty", at);
     if (units > (size_t)row->max)
-        return cf_error_set(err, kind, 0, "%s has %zu UTF-16 units, at most %lld are allowed", at, units,
-                            (long long)row->max);
+        return cf_error_set(err, kind, 0, "%s has %zu UTF-16 units, at most %lld are allowed",
+                            at, units, (long long)row->max);
     return 0;
 }
 
 static int
-check_value(json_t *value, const char *at, const struct cf_closed *row, enum cf_error_kind kind,
-            struct cf_error *err)
+check_value(json_t *value, const char *at, const struct cf_closed *row,
+            enum cf_error_kind kind, struct cf_error *err)
 {
     char words[200];
 
@@ -98,11 +100,14 @@ check_value(json_t *value, const char *at, const struct cf_closed *row, enum cf_
         return cf_error_set(err, kind, 0, "%s must be a whole number from %lld to %lld", at,
                             (long long)row->min, (long long)row->max);
     case CF_CLOSED_BOOL:
-        return json_is_boolean(value) ? 0 : cf_error_set(err, kind, 0, "%s must be true or false", at);
+        return json_is_boolean(value)
+                   ? 0
+                   : cf_error_set(err, kind, 0, "%s must be true or false", at);
     case CF_CLOSED_ID:
         if (is_id(value, row->words[0]))
             return 0;
-        return cf_error_set(err, kind, 0, "%s must be %s and 32 lower-case hex digits", at, row->words[0]);
+        return cf_error_set(err, kind, 0, "%s must be %s and 32 lower-case hex digits", at,
+                            row->words[0]);
     case CF_CLOSED_OBJECT:
         return check_object(value, at, row->members, kind, err);
     }

@@ -1,6 +1,6 @@
 /*
- * capability/dialects.c: the model wire dialects, their gateway paths, and which provider accepts
- * which. The relay's path allow-list and the reachability matrix both come from here.
+ * capability/dialects.c: the model wire dialects, their gateway paths, and which provider
+ * accepts which. The relay's path allow-list and the reachability matrix both come from here.
  */
 #include "capability/tables.h"
 

@@ -9,28 +9,68 @@
 
 #include <string.h>
 
+/* clang-format off: tables */
 static const char *const id_event[] = {"evt_", NULL};
 static const char *const id_subagent[] = {"subg_", NULL};
 static const char *const word_change[] = {"create", "delete", "modify", NULL};
-static const char *const word_stop[] = {"end_turn", "interrupted", "max_tokens", "max_turn_requests", "refusal", NULL};
-static const char *const word_error[] = {
-    "validation.malformed", "validation.prompt_integrity_review_required", "validation.not_found",
-    "validation.conflict", "validation.idempotency_conflict", "validation.idempotency_in_progress",
-    "validation.payload_too_large", "validation.range_too_large", "auth.invalid_key", "auth.disabled_tenancy",
-    "policy.denied", "budget.exceeded", "model.no_eligible_model", "model.credential_rejected",
-    "model.platform_supply_unavailable", "model.platform_capacity_reached", "billing.entitlement_unavailable",
-    "billing.usage_limit_reached", "billing.payment_required", "billing.seat_activation_unavailable",
-    "memory.not_found", "memory.conflict", "memory.read_only", "memory.invalid_path",
-    "memory.backend_unavailable", "memory.curation_failed", "runtime.invalid_transition",
-    "runtime.primary_thread", "runtime.checkpoint_expired", "runtime.session_history_unavailable",
-    "runtime.harness_unavailable", "runtime.harness_failed", "runtime.runner_unavailable",
-    "runtime.lease_lost", "runtime.start_timeout", "runtime.provisioning_suspended",
-    "runtime.turn_deadline_exceeded", "runtime.observation_gap", "runtime.observation_conflict",
-    "runtime.attestation_invalid", "runtime.harness_incompatible", "runtime.internal", NULL};
+static const char *const word_stop[] = {"end_turn",          "interrupted", "max_tokens",
+                                        "max_turn_requests", "refusal",     NULL};
+static const char *const word_error[] = {"validation.malformed",
+                                         "validation.prompt_integrity_review_required",
+                                         "validation.not_found",
+                                         "validation.conflict",
+                                         "validation.idempotency_conflict",
+                                         "validation.idempotency_in_progress",
+                                         "validation.payload_too_large",
+                                         "validation.range_too_large",
+                                         "auth.invalid_key",
+                                         "auth.disabled_tenancy",
+                                         "policy.denied",
+                                         "budget.exceeded",
+                                         "model.no_eligible_model",
+                                         "model.credential_rejected",
+                                         "model.platform_supply_unavailable",
+                                         "model.platform_capacity_reached",
+                                         "billing.entitlement_unavailable",
+                                         "billing.usage_limit_reached",
+                                         "billing.payment_required",
+                                         "billing.seat_activation_unavailable",
+                                         "memory.not_found",
+                                         "memory.conflict",
+                                         "memory.read_only",
+                                         "memory.invalid_path",
+                                         "memory.backend_unavailable",
+                                         "memory.curation_failed",
+                                         "runtime.invalid_transition",
+                                         "runtime.primary_thread",
+                                         "runtime.checkpoint_expired",
+                                         "runtime.session_history_unavailable",
+                                         "runtime.harness_unavailable",
+                                         "runtime.harness_failed",
+                                         "runtime.runner_unavailable",
+                                         "runtime.lease_lost",
+                                         "runtime.start_timeout",
+                                         "runtime.provisioning_suspended",
+                                         "runtime.turn_deadline_exceeded",
+                                         "runtime.observation_gap",
+                                         "runtime.observation_conflict",
+                                         "runtime.attestation_invalid",
+                                         "runtime.harness_incompatible",
+                                         "runtime.internal",
+                                         NULL};
 
-#define TEXT(name, required, min, max) {name, CF_CLOSED_TEXT, required, false, min, max, NULL, NULL}
-#define SUBAGENT {"subagent", CF_CLOSED_ID, false, true, 0, 0, id_subagent, NULL}
-#define END {.name = NULL}
+#define TEXT(name, required, min, max)                              \
+    {                                                               \
+        name, CF_CLOSED_TEXT, required, false, min, max, NULL, NULL \
+    }
+#define SUBAGENT                                                       \
+    {                                                                  \
+        "subagent", CF_CLOSED_ID, false, true, 0, 0, id_subagent, NULL \
+    }
+#define END          \
+    {                \
+        .name = NULL \
+    }
 
 static const struct cf_closed closed_message[] = {
     TEXT("content", true, 0, INT64_MAX), /* what is too long is split, not refused */
@@ -88,6 +128,8 @@ static const struct {
     {CF_OBSERVATION_FINISHED, closed_finished},
 };
 
+/* clang-format on */
+
 /* The rule a table cannot say: the harness's own tools are harness:NAME. */
 static int
 check_tool(json_t *payload, struct cf_error *err)
@@ -98,7 +140,8 @@ check_tool(json_t *payload, struct cf_error *err)
 
     if (cf_str_starts(name, "harness:") && len > 8 && !tool_has_space(name, len))
         return 0;
-    (void)cf_error_set(err, CF_ERROR_HARNESS, 0, "/payload/tool must be harness:NAME without white space");
+    (void)cf_error_set(err, CF_ERROR_HARNESS, 0,
+                       "/payload/tool must be harness:NAME without white space");
     return cf_error_fix(err, "tools of the harness's own are named harness:NAME");
 }
 
@@ -117,13 +160,16 @@ tell_as_it_is(struct cf_normalizer *n, json_t *object, struct cf_observation *vi
 }
 
 static void
-tell_authored(struct cf_normalizer *n, enum cf_observation_type type, json_t *object, uint64_t line)
+tell_authored(struct cf_normalizer *n, enum cf_observation_type type, json_t *object,
+              uint64_t line)
 {
     json_t *payload = json_object_get(object, "payload");
-    struct cf_observation view = {.type = type, .frame = line,
+    struct cf_observation view = {.type = type,
+                                  .frame = line,
                                   .tool_use_id = cf_json_str(payload, "tool_use_id"),
                                   .subagent = cf_json_str(payload, "subagent"),
-                                  .detail = cf_json_str(cf_json_obj(payload, "error"), "type")};
+                                  .detail =
+                                      cf_json_str(cf_json_obj(payload, "error"), "type")};
 
     switch (type) {
     case CF_OBSERVATION_AGENT_MESSAGE:
@@ -145,7 +191,8 @@ tell_authored(struct cf_normalizer *n, enum cf_observation_type type, json_t *ob
 }
 
 int
-cf_normalizer_object(struct cf_normalizer *n, json_t *object, uint64_t line, struct cf_error *err)
+cf_normalizer_object(struct cf_normalizer *n, json_t *object, uint64_t line,
+                     struct cf_error *err)
 {
     json_t *payload = json_object_get(object, "payload");
     const char *type = cf_json_str(object, "type");
@@ -153,12 +200,15 @@ cf_normalizer_object(struct cf_normalizer *n, json_t *object, uint64_t line, str
 
     if (cf_closed_check(object, "", closed_root, CF_ERROR_HARNESS, err) < 0)
         return -1;
-    while (form < CF_COUNT(forms) && strcmp(cf_observation_type_name(forms[form].type), type) != 0)
+    while (form < CF_COUNT(forms) &&
+           strcmp(cf_observation_type_name(forms[form].type), type) != 0)
         form++;
     if (form == CF_COUNT(forms))
-        return cf_error_set(err, CF_ERROR_HARNESS, 0, "/type \"%.80s\" is not one a harness may author", type);
+        return cf_error_set(err, CF_ERROR_HARNESS, 0,
+                            "/type \"%.80s\" is not one a harness may author", type);
     if (n->held_finished != NULL || n->is_closed)
-        return cf_error_set(err, CF_ERROR_HARNESS, 0, "%s comes after observation.finished", type);
+        return cf_error_set(err, CF_ERROR_HARNESS, 0, "%s comes after observation.finished",
+                            type);
     if (cf_closed_check(payload, "/payload", forms[form].members, CF_ERROR_HARNESS, err) < 0)
         return -1;
     if (forms[form].type == CF_OBSERVATION_TOOL_USE && check_tool(payload, err) < 0)

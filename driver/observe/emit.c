@@ -1,7 +1,8 @@
 /*
  * observe/emit.c: one observation, written as text into one reused buffer and handed out.
  *
- * Nothing is built as a tree first: a chunk's text goes from the frame into the buffer and out.
+ * Nothing is built as a tree first: a chunk's text goes from the frame into the buffer and
+ * out.
  */
 #include "observe/normalizer.h"
 
@@ -24,7 +25,8 @@ obs_finding(struct cf_normalizer *n, const char *id, uint64_t frame, const char 
     char text[400];
     va_list args;
 
-    while (count < n->findings + CF_COUNT(n->findings) && count->id != NULL && strcmp(count->id, id) != 0)
+    while (count < n->findings + CF_COUNT(n->findings) && count->id != NULL &&
+           strcmp(count->id, id) != 0)
         count++;
     if (count == n->findings + CF_COUNT(n->findings) || n->options.on_finding == NULL)
         return;
@@ -42,7 +44,8 @@ void
 obs_begin(struct cf_normalizer *n, enum cf_observation_type type)
 {
     cf_buf_reset(&n->out);
-    (void)cf_buf_addf(&n->out, "{\"type\":\"%s\",\"payload\":{", cf_observation_type_name(type));
+    (void)cf_buf_addf(&n->out, "{\"type\":\"%s\",\"payload\":{",
+                      cf_observation_type_name(type));
 }
 
 void
@@ -61,7 +64,8 @@ obs_string(struct cf_normalizer *n, const char *name, const char *text, size_t l
 }
 
 char *
-obs_shorten(struct cf_normalizer *n, const char *text, size_t len, size_t max, uint64_t frame, const char *what)
+obs_shorten(struct cf_normalizer *n, const char *text, size_t len, size_t max, uint64_t frame,
+            const char *what)
 {
     size_t keep = cf_utf16_prefix(text, len, max);
     bool is_cut = keep < len;
@@ -84,7 +88,8 @@ obs_shorten(struct cf_normalizer *n, const char *text, size_t len, size_t max, u
 }
 
 void
-obs_bounded(struct cf_normalizer *n, const char *name, const char *text, size_t len, size_t max, uint64_t frame)
+obs_bounded(struct cf_normalizer *n, const char *name, const char *text, size_t len,
+            size_t max, uint64_t frame)
 {
     size_t keep = cf_utf16_prefix(text, len, max);
 
@@ -105,7 +110,8 @@ obs_tree(struct cf_normalizer *n, const char *name, const json_t *value)
 }
 
 void
-obs_error(struct cf_normalizer *n, const char *type, const char *message, size_t len, uint64_t frame)
+obs_error(struct cf_normalizer *n, const char *type, const char *message, size_t len,
+          uint64_t frame)
 {
     obs_member(n, "error");
     (void)cf_buf_adds(&n->out, "{");
@@ -130,8 +136,8 @@ obs_end(struct cf_normalizer *n, struct cf_observation *view)
         n->options.on_observation(n->options.user, view);
 }
 
-/* Scrambles a counter under the run's seed (splitmix64's finisher): ids that nobody can tell from
- * random ones, and that a replay makes again. */
+/* Scrambles a counter under the run's seed (splitmix64's finisher): ids that nobody can tell
+ * from random ones, and that a replay makes again. */
 static uint64_t
 scramble(uint64_t seed, uint64_t count)
 {
@@ -149,6 +155,7 @@ obs_mint(struct cf_normalizer *n, const char *prefix, char out[MINTED_SIZE])
 
     memcpy(seed, n->options.seed, sizeof seed);
     n->mint_count++;
-    snprintf(out, MINTED_SIZE, "%.10s%016" PRIx64 "%016" PRIx64, prefix, scramble(seed[0], n->mint_count),
+    snprintf(out, MINTED_SIZE, "%.10s%016" PRIx64 "%016" PRIx64, prefix,
+             scramble(seed[0], n->mint_count),
              scramble(seed[1] ^ seed[0] << 1, n->mint_count));
 }

@@ -1,9 +1,9 @@
 /*
  * observe/grammar.c: the conformance grammar, judged while the observations stream.
  *
- * It sees observations only, as any supervisor does: what it proves of a live run it proves of a
- * replay. Ready is once a run; the terminal is once a turn; tool-use ids and subagents are the
- * run's. Hooks are the runner's own and stand outside.
+ * It sees observations only, as any supervisor does: what it proves of a live run it proves of
+ * a replay. Ready is once a run; the terminal is once a turn; tool-use ids and subagents are
+ * the run's. Hooks are the runner's own and stand outside.
  */
 #include "observe/observe.h"
 
@@ -36,22 +36,23 @@ struct cf_grammar {
     uint64_t last_seq, last_frame;
     char last_type[40], stop_reason[32];
 
-    json_t *uses;       /* tool_use_id -> true */
+    json_t *uses; /* tool_use_id -> true */
     uint64_t use_count, result_count;
 
-    json_t *subagents;  /* id -> true while open, false when settled */
+    json_t *subagents; /* id -> true while open, false when settled */
     uint64_t started_count;
     unsigned open_count;
 
-    json_t *steers;     /* event id -> true once acknowledged */
+    json_t *steers; /* event id -> true once acknowledged */
     uint64_t acknowledged, accepted, refused;
 
     bool drain_sent, drain_refused, drain_accepted, drain_settled;
 };
 
 static const char *const check_ids[CF_GRAMMAR_CHECKS] = {
-    "ready_handshake",     "terminal_observation",          "tool_correlation",    "steering_correlation",
-    "steering_delivered",  "cooperative_interrupt_drained", "subagent_correlation",
+    "ready_handshake",      "terminal_observation", "tool_correlation",
+    "steering_correlation", "steering_delivered",   "cooperative_interrupt_drained",
+    "subagent_correlation",
 };
 
 struct cf_grammar *
@@ -102,7 +103,8 @@ cf_grammar_turn_begin(struct cf_grammar *g)
 
 /* Keeps the first of each check. Returns -1 when it was the first. */
 static int
-broke(struct cf_grammar *g, enum cf_grammar_check check, uint64_t seq, uint64_t frame, const char *fmt, ...)
+broke(struct cf_grammar *g, enum cf_grammar_check check, uint64_t seq, uint64_t frame,
+      const char *fmt, ...)
 {
     struct violation *violation = &g->broken[check];
     va_list args;
@@ -148,16 +150,19 @@ remember(json_t *table, const char *id, json_t *value)
 static int
 check_ready(struct cf_grammar *g, const struct cf_observation *o)
 {
-    bool is_runners = o->type == CF_OBSERVATION_FAILED || o->type == CF_OBSERVATION_RETRYABLE_FAILURE;
+    bool is_runners =
+        o->type == CF_OBSERVATION_FAILED || o->type == CF_OBSERVATION_RETRYABLE_FAILURE;
 
     if (o->type == CF_OBSERVATION_READY) {
         if (g->has_ready)
-            return broke(g, CF_GRAMMAR_READY_HANDSHAKE, o->seq, o->frame, "a second ready observation");
+            return broke(g, CF_GRAMMAR_READY_HANDSHAKE, o->seq, o->frame,
+                         "a second ready observation");
         g->has_ready = true;
         g->ready_seq = o->seq;
         g->ready_frame = o->frame;
     } else if (!g->has_ready && !is_runners) {
-        return broke(g, CF_GRAMMAR_READY_HANDSHAKE, o->seq, o->frame, "%s came before ready", short_name(o));
+        return broke(g, CF_GRAMMAR_READY_HANDSHAKE, o->seq, o->frame, "%s came before ready",
+                     short_name(o));
     }
     return 0;
 }
@@ -168,8 +173,8 @@ check_terminal(struct cf_grammar *g, const struct cf_observation *o)
     bool was_over = g->has_terminal && g->is_in_turn;
 
     if (was_over)
-        return broke(g, CF_GRAMMAR_TERMINAL_OBSERVATION, o->seq, o->frame, "%s came after the turn's terminal",
-                     short_name(o));
+        return broke(g, CF_GRAMMAR_TERMINAL_OBSERVATION, o->seq, o->frame,
+                     "%s came after the turn's terminal", short_name(o));
     if (!is_terminal(o->type))
         return 0;
     g->has_terminal = true;
@@ -179,8 +184,8 @@ check_terminal(struct cf_grammar *g, const struct cf_observation *o)
         if (g->drain_accepted)
             g->drain_settled = true;
     } else {
-        (void)broke(g, CF_GRAMMAR_TERMINAL_OBSERVATION, o->seq, o->frame, "the turn ended as %s: %.150s",
-                    short_name(o), o->text ? o->text : "");
+        (void)broke(g, CF_GRAMMAR_TERMINAL_OBSERVATION, o->seq, o->frame,
+                    "the turn ended as %s: %.150s", short_name(o), o->text ? o->text : "");
     }
     return 0;
 }
@@ -194,12 +199,14 @@ check_tools(struct cf_grammar *g, const struct cf_observation *o)
     if (o->type == CF_OBSERVATION_TOOL_USE) {
         g->use_count++;
         if (is_known)
-            return broke(g, CF_GRAMMAR_TOOL_CORRELATION, o->seq, o->frame, "tool_use_id \"%.100s\" was used before", id);
+            return broke(g, CF_GRAMMAR_TOOL_CORRELATION, o->seq, o->frame,
+                         "tool_use_id \"%.100s\" was used before", id);
         remember(g->uses, id, json_true());
     } else if (o->type == CF_OBSERVATION_TOOL_RESULT) {
         g->result_count++;
         if (!is_known && json_object_size(g->uses) < TABLE_MAX)
-            return broke(g, CF_GRAMMAR_TOOL_CORRELATION, o->seq, o->frame, "a result names \"%.100s\", a use never seen", id);
+            return broke(g, CF_GRAMMAR_TOOL_CORRELATION, o->seq, o->frame,
+                         "a result names \"%.100s\", a use never seen", id);
     }
     return 0;
 }
@@ -218,14 +225,17 @@ check_steering(struct cf_grammar *g, const struct cf_observation *o)
     else
         g->accepted++;
     if (!g->declared.steer) {
-        (void)broke(g, CF_GRAMMAR_STEERING_DELIVERED, o->seq, o->frame, "steering was not declared, yet it appears");
+        (void)broke(g, CF_GRAMMAR_STEERING_DELIVERED, o->seq, o->frame,
+                    "steering was not declared, yet it appears");
         return broke(g, CF_GRAMMAR_STEERING_CORRELATION, o->seq, o->frame,
                      "an acknowledgement without declared native mid-run input");
     }
     if (steer == NULL)
-        return broke(g, CF_GRAMMAR_STEERING_CORRELATION, o->seq, o->frame, "%.60s was never steered", id);
+        return broke(g, CF_GRAMMAR_STEERING_CORRELATION, o->seq, o->frame,
+                     "%.60s was never steered", id);
     if (json_is_true(steer))
-        return broke(g, CF_GRAMMAR_STEERING_CORRELATION, o->seq, o->frame, "%.60s was acknowledged twice", id);
+        return broke(g, CF_GRAMMAR_STEERING_CORRELATION, o->seq, o->frame,
+                     "%.60s was acknowledged twice", id);
     remember(g->steers, id, json_true());
     return 0;
 }
@@ -238,7 +248,8 @@ check_subagent_start(struct cf_grammar *g, const struct cf_observation *o, const
         return broke(g, CF_GRAMMAR_SUBAGENT_CORRELATION, o->seq, o->frame,
                      "a subagent started, but subagents are not declared");
     if (state != NULL)
-        return broke(g, CF_GRAMMAR_SUBAGENT_CORRELATION, o->seq, o->frame, "subagent %.50s started twice", o->subagent);
+        return broke(g, CF_GRAMMAR_SUBAGENT_CORRELATION, o->seq, o->frame,
+                     "subagent %.50s started twice", o->subagent);
     remember(g->subagents, o->subagent, json_true());
     g->open_count++;
     return 0;
@@ -251,9 +262,11 @@ check_subagent_end(struct cf_grammar *g, const struct cf_observation *o, const j
         return broke(g, CF_GRAMMAR_SUBAGENT_CORRELATION, o->seq, o->frame,
                      "a subagent settled, but subagents are not declared");
     if (state == NULL)
-        return broke(g, CF_GRAMMAR_SUBAGENT_CORRELATION, o->seq, o->frame, "subagent %.50s settled without a start", o->subagent);
+        return broke(g, CF_GRAMMAR_SUBAGENT_CORRELATION, o->seq, o->frame,
+                     "subagent %.50s settled without a start", o->subagent);
     if (!json_is_true(state))
-        return broke(g, CF_GRAMMAR_SUBAGENT_CORRELATION, o->seq, o->frame, "subagent %.50s settled twice", o->subagent);
+        return broke(g, CF_GRAMMAR_SUBAGENT_CORRELATION, o->seq, o->frame,
+                     "subagent %.50s settled twice", o->subagent);
     remember(g->subagents, o->subagent, json_false());
     g->open_count--;
     return 0;
@@ -262,7 +275,8 @@ check_subagent_end(struct cf_grammar *g, const struct cf_observation *o, const j
 static int
 check_subagents(struct cf_grammar *g, const struct cf_observation *o)
 {
-    const json_t *state = o->subagent == NULL ? NULL : json_object_get(g->subagents, o->subagent);
+    const json_t *state =
+        o->subagent == NULL ? NULL : json_object_get(g->subagents, o->subagent);
 
     if (is_terminal(o->type) && g->open_count > 0)
         return broke(g, CF_GRAMMAR_SUBAGENT_CORRELATION, o->seq, o->frame,
@@ -274,11 +288,12 @@ check_subagents(struct cf_grammar *g, const struct cf_observation *o)
     if (o->type == CF_OBSERVATION_SUBAGENT_COMPLETED)
         return check_subagent_end(g, o, state);
     if (state == NULL)
-        return broke(g, CF_GRAMMAR_SUBAGENT_CORRELATION, o->seq, o->frame, "%s names subagent %.50s, which never started",
-                     short_name(o), o->subagent);
+        return broke(g, CF_GRAMMAR_SUBAGENT_CORRELATION, o->seq, o->frame,
+                     "%s names subagent %.50s, which never started", short_name(o),
+                     o->subagent);
     if (json_is_false(state) && o->type != CF_OBSERVATION_TOOL_RESULT)
-        return broke(g, CF_GRAMMAR_SUBAGENT_CORRELATION, o->seq, o->frame, "%s names subagent %.50s, which had settled",
-                     short_name(o), o->subagent);
+        return broke(g, CF_GRAMMAR_SUBAGENT_CORRELATION, o->seq, o->frame,
+                     "%s names subagent %.50s, which had settled", short_name(o), o->subagent);
     return 0;
 }
 
@@ -304,7 +319,8 @@ void
 cf_grammar_steer_sent(struct cf_grammar *g, const char *event_id)
 {
     if (json_object_get(g->steers, event_id) == NULL)
-        remember(g->steers, event_id, json_false()); /* the same id again is not a second delivery */
+        remember(g->steers, event_id,
+                 json_false()); /* the same id again is not a second delivery */
 }
 
 void
@@ -329,7 +345,8 @@ void
 cf_grammar_turn_end(struct cf_grammar *g)
 {
     if (g->is_in_turn && !g->has_terminal)
-        (void)broke(g, CF_GRAMMAR_TERMINAL_OBSERVATION, g->last_seq, g->last_frame, "the turn ended %s%s, without finished",
+        (void)broke(g, CF_GRAMMAR_TERMINAL_OBSERVATION, g->last_seq, g->last_frame,
+                    "the turn ended %s%s, without finished",
                     g->last_type[0] ? "with " : "silently", g->last_type);
     if (g->is_in_turn && g->open_count > 0)
         (void)broke(g, CF_GRAMMAR_SUBAGENT_CORRELATION, g->last_seq, g->last_frame,
@@ -359,7 +376,8 @@ judge_terminal(const struct cf_grammar *g, struct cf_grammar_result *ret)
     else if (g->finished < g->turns)
         verdict(ret, CF_VERDICT_FAILED, "a turn had no finished observation");
     else
-        verdict(ret, CF_VERDICT_PASSED, g->turns == 1 ? "%s" : "%s, %u turns", g->stop_reason, g->turns);
+        verdict(ret, CF_VERDICT_PASSED, g->turns == 1 ? "%s" : "%s, %u turns", g->stop_reason,
+                g->turns);
 }
 
 static void
@@ -374,7 +392,8 @@ judge_steering_correlation(const struct cf_grammar *g, struct cf_grammar_result 
             return;
         }
     if (json_object_size(g->steers) > 0)
-        verdict(ret, CF_VERDICT_PASSED, "%llu acknowledged once each", (unsigned long long)g->acknowledged);
+        verdict(ret, CF_VERDICT_PASSED, "%llu acknowledged once each",
+                (unsigned long long)g->acknowledged);
     else
         verdict(ret, CF_VERDICT_PASSED, "no acknowledgement, none owed");
 }
@@ -387,7 +406,8 @@ judge_steering_delivered(const struct cf_grammar *g, struct cf_grammar_result *r
     else if (json_object_size(g->steers) == 0)
         verdict(ret, CF_VERDICT_SKIPPED, "declared, but no steer was sent in this run");
     else if (g->accepted > 0)
-        verdict(ret, CF_VERDICT_PASSED, "%llu delivered or queued", (unsigned long long)g->accepted);
+        verdict(ret, CF_VERDICT_PASSED, "%llu delivered or queued",
+                (unsigned long long)g->accepted);
     else if (g->refused > 0)
         verdict(ret, CF_VERDICT_FAILED, "the declared steer was refused");
     else
@@ -406,7 +426,8 @@ judge_drain(const struct cf_grammar *g, struct cf_grammar_result *ret)
     else if (!g->drain_accepted)
         verdict(ret, CF_VERDICT_FAILED, "the drain was never answered");
     else if (!g->drain_settled)
-        verdict(ret, CF_VERDICT_FAILED, "the turn did not settle its own terminal inside the drain window");
+        verdict(ret, CF_VERDICT_FAILED,
+                "the turn did not settle its own terminal inside the drain window");
     else
         verdict(ret, CF_VERDICT_PASSED, "drained, the turn finished as %s", g->stop_reason);
 }
@@ -421,7 +442,8 @@ judge_subagents(const struct cf_grammar *g, struct cf_grammar_result *ret)
     else if (g->open_count > 0)
         verdict(ret, CF_VERDICT_FAILED, "%u subagents never settled", g->open_count);
     else
-        verdict(ret, CF_VERDICT_PASSED, "%llu started, all settled", (unsigned long long)g->started_count);
+        verdict(ret, CF_VERDICT_PASSED, "%llu started, all settled",
+                (unsigned long long)g->started_count);
 }
 
 static void
@@ -440,8 +462,8 @@ judge(const struct cf_grammar *g, enum cf_grammar_check check, struct cf_grammar
         judge_terminal(g, ret);
         break;
     case CF_GRAMMAR_TOOL_CORRELATION:
-        verdict(ret, CF_VERDICT_PASSED, "%llu uses, %llu results", (unsigned long long)g->use_count,
-                (unsigned long long)g->result_count);
+        verdict(ret, CF_VERDICT_PASSED, "%llu uses, %llu results",
+                (unsigned long long)g->use_count, (unsigned long long)g->result_count);
         break;
     case CF_GRAMMAR_STEERING_CORRELATION:
         judge_steering_correlation(g, ret);
@@ -459,7 +481,8 @@ judge(const struct cf_grammar *g, enum cf_grammar_check check, struct cf_grammar
 }
 
 void
-cf_grammar_result(const struct cf_grammar *g, enum cf_grammar_check check, struct cf_grammar_result *ret)
+cf_grammar_result(const struct cf_grammar *g, enum cf_grammar_check check,
+                  struct cf_grammar_result *ret)
 {
     const struct violation *violation = &g->broken[check];
 

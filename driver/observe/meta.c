@@ -1,8 +1,9 @@
 /*
- * observe/meta.c: the Checkfu members of an update's _meta: subagents, compaction, checkpoints.
+ * observe/meta.c: the Checkfu members of an update's _meta: subagents, compaction,
+ * checkpoints.
  *
- * Fidelity is fail-open: what does not decode, and what nobody knows, is ignored and counted. The
- * agent's own subagent ids never leave: each gets a minted one, for the whole run.
+ * Fidelity is fail-open: what does not decode, and what nobody knows, is ignored and counted.
+ * The agent's own subagent ids never leave: each gets a minted one, for the whole run.
  */
 #include "observe/normalizer.h"
 
@@ -21,7 +22,8 @@ minted(struct cf_normalizer *n, const char *id, uint64_t frame)
     if (known != NULL)
         return known;
     if (json_object_size(n->subagents) >= SUBAGENTS_MAX) {
-        obs_finding(n, "table_full", frame, "more than %u subagents: no more are reported", SUBAGENTS_MAX);
+        obs_finding(n, "table_full", frame, "more than %u subagents: no more are reported",
+                    SUBAGENTS_MAX);
         return NULL;
     }
     obs_mint(n, "subg_", made);
@@ -45,17 +47,20 @@ meta_started(struct cf_normalizer *n, json_t *value, uint64_t frame)
     obs_string(n, "subagent", view.subagent, strlen(view.subagent));
     obs_string(n, "name", json_string_value(name), json_string_length(name));
     if (description != NULL)
-        obs_bounded(n, "description", json_string_value(description), json_string_length(description),
-                    DESCRIPTION_UNITS_MAX, frame);
+        obs_bounded(n, "description", json_string_value(description),
+                    json_string_length(description), DESCRIPTION_UNITS_MAX, frame);
     (void)json_object_set_new(n->open_subagents, view.subagent, json_true());
     obs_end(n, &view);
 }
 
 static void
-tell_completed(struct cf_normalizer *n, const char *subagent, const char *disposition, uint64_t frame)
+tell_completed(struct cf_normalizer *n, const char *subagent, const char *disposition,
+               uint64_t frame)
 {
-    struct cf_observation view = {.type = CF_OBSERVATION_SUBAGENT_COMPLETED, .frame = frame,
-                                  .subagent = subagent, .detail = disposition};
+    struct cf_observation view = {.type = CF_OBSERVATION_SUBAGENT_COMPLETED,
+                                  .frame = frame,
+                                  .subagent = subagent,
+                                  .detail = disposition};
 
     obs_begin(n, CF_OBSERVATION_SUBAGENT_COMPLETED);
     obs_string(n, "subagent", subagent, strlen(subagent));
@@ -82,7 +87,8 @@ meta_settle_subagents(struct cf_normalizer *n, const char *disposition, uint64_t
     json_t *value;
 
     json_object_foreach(n->open_subagents, subagent, value) {
-        obs_finding(n, "subagent_settled", frame, "a subagent was still open when the turn ended and counts as %s",
+        obs_finding(n, "subagent_settled", frame,
+                    "a subagent was still open when the turn ended and counts as %s",
                     disposition);
         tell_completed(n, subagent, disposition, frame);
     }
@@ -137,7 +143,8 @@ read_checkpoint(struct cf_normalizer *n, json_t *value, uint64_t frame)
     if (cf_slot_check(CF_SLOT_JOURNAL_CHECKPOINT, value, &why) < 0)
         obs_finding(n, "undecodable_meta", frame, "%s", why.text);
     else if (n->options.on_checkpoint != NULL)
-        n->options.on_checkpoint(n->options.user, json_object_get(value, "too_large") ? NULL : value, frame);
+        n->options.on_checkpoint(n->options.user,
+                                 json_object_get(value, "too_large") ? NULL : value, frame);
 }
 
 static void
@@ -148,7 +155,8 @@ note_unknown(struct cf_normalizer *n, json_t *meta, uint64_t frame)
 
     json_object_foreach(meta, name, value)
         if (cf_str_starts(name, "checkfu.") && !cf_slot_is_known(name))
-            obs_finding(n, "unknown_meta", frame, "%.120s is not a slot of this contract and was ignored", name);
+            obs_finding(n, "unknown_meta", frame,
+                        "%.120s is not a slot of this contract and was ignored", name);
 }
 
 static void
@@ -159,11 +167,13 @@ note_misplaced(struct cf_normalizer *n, json_t *meta, uint64_t frame)
 
     json_object_foreach(meta, name, value)
         if (cf_str_starts(name, "checkfu."))
-            obs_finding(n, "misplaced_meta", frame, "%.120s was ignored: it belongs into update._meta", name);
+            obs_finding(n, "misplaced_meta", frame,
+                        "%.120s was ignored: it belongs into update._meta", name);
 }
 
 void
-meta_read(struct cf_normalizer *n, json_t *params, json_t *update, struct update_meta *ret, uint64_t frame)
+meta_read(struct cf_normalizer *n, json_t *params, json_t *update, struct update_meta *ret,
+          uint64_t frame)
 {
     json_t *meta = cf_json_obj(update, "_meta");
     json_t *subagent = cf_slot_find(CF_SLOT_SUBAGENT, meta);

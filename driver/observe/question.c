@@ -35,7 +35,8 @@ bounded_text(struct cf_normalizer *n, const char *text, const char *what)
 }
 
 static bool
-add_option(struct cf_normalizer *n, json_t *options, const char *label, const char *description)
+add_option(struct cf_normalizer *n, json_t *options, const char *label,
+           const char *description)
 {
     json_t *option = label == NULL || *label == '\0' ? NULL : json_object();
 
@@ -46,7 +47,8 @@ add_option(struct cf_normalizer *n, json_t *options, const char *label, const ch
     }
     (void)json_object_set_new(option, "label", json_string(label));
     if (description != NULL && *description != '\0')
-        (void)json_object_set_new(option, "description", bounded_text(n, description, "an option's description"));
+        (void)json_object_set_new(option, "description",
+                                  bounded_text(n, description, "an option's description"));
     return json_array_append_new(options, option) == 0;
 }
 
@@ -71,7 +73,8 @@ add_options(struct cf_normalizer *n, json_t *options, json_t *property)
 }
 
 static json_t *
-item_of(struct cf_normalizer *n, const char *name, size_t at, json_t *property, const char *message)
+item_of(struct cf_normalizer *n, const char *name, size_t at, json_t *property,
+        const char *message)
 {
     bool is_multiple = cf_str_same(cf_json_str(property, "type"), "array");
     const char *prompt = cf_json_str(property, "description");
@@ -88,17 +91,19 @@ item_of(struct cf_normalizer *n, const char *name, size_t at, json_t *property, 
         return NULL;
     }
     json_t *item = json_pack("{s:s,s:o,s:o,s:b}", "id", id, "prompt",
-                             bounded_text(n, *prompt != '\0' ? prompt : "?", "a question"), "options", options,
-                             "allow_multiple", is_multiple);
+                             bounded_text(n, *prompt != '\0' ? prompt : "?", "a question"),
+                             "options", options, "allow_multiple", is_multiple);
     if (item != NULL && *message != '\0' && prompt != message)
-        (void)json_object_set_new(item, "header", bounded_text(n, message, "a question's header"));
+        (void)json_object_set_new(item, "header",
+                                  bounded_text(n, message, "a question's header"));
     return item;
 }
 
 json_t *
 cf_normalizer_question(struct cf_normalizer *n, json_t *params)
 {
-    json_t *properties = cf_json_obj(cf_json_obj(params, "requestedSchema"), "properties"), *property;
+    json_t *properties = cf_json_obj(cf_json_obj(params, "requestedSchema"), "properties"),
+           *property;
     const char *message = cf_json_str(params, "message"), *name;
     size_t count = json_object_size(properties), at = 0;
     char id[MINTED_SIZE];

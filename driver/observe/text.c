@@ -1,9 +1,9 @@
 /*
  * observe/text.c: chunks -> agent_message and agent_thinking.
  *
- * Chunks of one message are joined (by message id, else by an unbroken run of one author) and told
- * at its end or at the contract's bound, whichever comes first; the split falls at the bound
- * exactly, however the chunks were cut.
+ * Chunks of one message are joined (by message id, else by an unbroken run of one author) and
+ * told at its end or at the contract's bound, whichever comes first; the split falls at the
+ * bound exactly, however the chunks were cut.
  */
 #include "observe/normalizer.h"
 
@@ -14,15 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REPEAT_BYTES_MIN 8 /* of a repeated text without any id: shorter ones occur by chance */
+#define REPEAT_BYTES_MIN \
+    8 /* of a repeated text without any id: shorter ones occur by chance */
 
 static void
-tell(struct cf_normalizer *n, enum text_kind kind, const char *text, size_t len, const char *event_id,
-     const char *subagent, uint64_t frame)
+tell(struct cf_normalizer *n, enum text_kind kind, const char *text, size_t len,
+     const char *event_id, const char *subagent, uint64_t frame)
 {
     struct cf_observation view = {.frame = frame, .text = text, .text_len = len};
 
-    view.type = kind == TEXT_MESSAGE ? CF_OBSERVATION_AGENT_MESSAGE : CF_OBSERVATION_AGENT_THINKING;
+    view.type =
+        kind == TEXT_MESSAGE ? CF_OBSERVATION_AGENT_MESSAGE : CF_OBSERVATION_AGENT_THINKING;
     obs_begin(n, (enum cf_observation_type)view.type);
     obs_string(n, "content", text, len);
     if (event_id != NULL)
@@ -39,7 +41,8 @@ void
 text_flush(struct cf_normalizer *n)
 {
     if (n->run.units > 0)
-        tell(n, n->run.kind, n->run.text.data, n->run.text.len, NULL, n->run.subagent, n->run.frame);
+        tell(n, n->run.kind, n->run.text.data, n->run.text.len, NULL, n->run.subagent,
+             n->run.frame);
     cf_buf_reset(&n->run.text);
     n->run.units = 0;
 }
@@ -87,7 +90,8 @@ is_same_message(const struct cf_normalizer *n, const char *message_id)
 /* Some agents stream a message and then send it whole once more, under a new id or none. Only
  * that is suppressed: a chunk equal to all that two or more chunks just made up, once. */
 static bool
-is_repeated(const struct cf_normalizer *n, const char *message_id, const char *text, size_t len)
+is_repeated(const struct cf_normalizer *n, const char *message_id, const char *text,
+            size_t len)
 {
     const struct last_message *last = &n->last;
     bool has_ids = message_id != NULL || last->message_id != NULL;
@@ -102,14 +106,17 @@ is_repeated(const struct cf_normalizer *n, const char *message_id, const char *t
 /* ---- joining ---- */
 
 static bool
-continues(const struct text_run *run, enum text_kind kind, const char *message_id, const char *subagent)
+continues(const struct text_run *run, enum text_kind kind, const char *message_id,
+          const char *subagent)
 {
     return run->kind == kind && strcmp(run->subagent, subagent) == 0 &&
-           (message_id == NULL ? run->message_id == NULL : cf_str_same(message_id, run->message_id));
+           (message_id == NULL ? run->message_id == NULL
+                               : cf_str_same(message_id, run->message_id));
 }
 
 static void
-start_run(struct cf_normalizer *n, enum text_kind kind, const char *message_id, const char *subagent)
+start_run(struct cf_normalizer *n, enum text_kind kind, const char *message_id,
+          const char *subagent)
 {
     text_flush(n);
     free(n->run.message_id);
@@ -136,8 +143,8 @@ join(struct cf_normalizer *n, const char *text, size_t len, uint64_t frame)
 }
 
 void
-text_chunk(struct cf_normalizer *n, enum text_kind kind, const char *message_id, const char *subagent,
-           const char *text, size_t len, uint64_t frame)
+text_chunk(struct cf_normalizer *n, enum text_kind kind, const char *message_id,
+           const char *subagent, const char *text, size_t len, uint64_t frame)
 {
     bool is_main_message = kind == TEXT_MESSAGE && *subagent == '\0';
 
@@ -145,7 +152,8 @@ text_chunk(struct cf_normalizer *n, enum text_kind kind, const char *message_id,
         return;
     if (is_main_message && is_repeated(n, message_id, text, len)) {
         n->last.was_repeated = true;
-        obs_finding(n, "repeated_text", frame, "%zu bytes that were streamed already came whole again", len);
+        obs_finding(n, "repeated_text", frame,
+                    "%zu bytes that were streamed already came whole again", len);
         return;
     }
     if (!continues(&n->run, kind, message_id, subagent))
@@ -164,7 +172,8 @@ void
 text_whole(struct cf_normalizer *n, enum text_kind kind, json_t *payload, uint64_t frame)
 {
     json_t *content = json_object_get(payload, "content");
-    const char *text = json_string_value(content), *event_id = cf_json_str(payload, "event_id");
+    const char *text = json_string_value(content),
+               *event_id = cf_json_str(payload, "event_id");
     const char *subagent = cf_json_str(payload, "subagent");
     size_t len = json_string_length(content);
 
@@ -202,7 +211,8 @@ void
 cf_normalizer_text(struct cf_normalizer *n, const char *text, size_t len, uint64_t line)
 {
     if (n->is_closed) {
-        obs_finding(n, "late_update", line, "%zu bytes of text after the end of the turn were dropped", len);
+        obs_finding(n, "late_update", line,
+                    "%zu bytes of text after the end of the turn were dropped", len);
         return;
     }
     text_chunk(n, TEXT_MESSAGE, NULL, "", text, len, line);

@@ -26,8 +26,8 @@ static bool
 is_space(uint32_t code)
 {
     return code <= 0x20 || (code >= 0x7f && code <= 0xa0) || code == 0x1680 ||
-           (code >= 0x2000 && code <= 0x200a) || code == 0x2028 || code == 0x2029 || code == 0x202f ||
-           code == 0x205f || code == 0x3000 || code == 0xfeff;
+           (code >= 0x2000 && code <= 0x200a) || code == 0x2028 || code == 0x2029 ||
+           code == 0x202f || code == 0x205f || code == 0x3000 || code == 0xfeff;
 }
 
 bool
@@ -77,7 +77,8 @@ clean(const char *name, char *out)
 }
 
 void
-tool_name(const char *name, const char *vendor_name, const char *kind, char out[TOOL_NAME_SIZE])
+tool_name(const char *name, const char *vendor_name, const char *kind,
+          char out[TOOL_NAME_SIZE])
 {
     const char *const candidates[] = {name, vendor_name, kind, "other"};
 
@@ -90,7 +91,8 @@ tool_name(const char *name, const char *vendor_name, const char *kind, char out[
 const char *
 tool_vendor_name(json_t *meta)
 {
-    static const char *const places[][2] = {{"claudeCode", "toolName"}, {NULL, "toolName"}, {NULL, "tool_name"}};
+    static const char *const places[][2] = {
+        {"claudeCode", "toolName"}, {NULL, "toolName"}, {NULL, "tool_name"}};
 
     for (size_t i = 0; i < CF_COUNT(places); i++) {
         json_t *at = places[i][0] == NULL ? meta : cf_json_obj(meta, places[i][0]);

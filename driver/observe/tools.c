@@ -1,12 +1,12 @@
 /*
- * observe/tools.c: the table of tool calls: merging what an agent says about a call, and deciding
- * when its use and its result are told.
+ * observe/tools.c: the table of tool calls: merging what an agent says about a call, and
+ * deciding when its use and its result are told.
  *
- * Merge rule: a member that is present, not null and of its type replaces what was known; arrays
- * are replaced, not appended; a settled call stays settled. A use is told once: when the input is
- * known, the call leaves pending, a permission is asked, or the call or the turn ends. A result is
- * told once, at completed or failed. A result for a call that nothing announced is told without a
- * use, so that the grammar can name it.
+ * Merge rule: a member that is present, not null and of its type replaces what was known;
+ * arrays are replaced, not appended; a settled call stays settled. A use is told once: when
+ * the input is known, the call leaves pending, a permission is asked, or the call or the turn
+ * ends. A result is told once, at completed or failed. A result for a call that nothing
+ * announced is told without a use, so that the grammar can name it.
  */
 #include "observe/normalizer.h"
 
@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const kinds[] = {"read", "edit", "delete", "move", "search", "execute",
-                                    "think", "fetch", "switch_mode", "other"};
+static const char *const kinds[] = {"read",    "edit",  "delete", "move",        "search",
+                                    "execute", "think", "fetch",  "switch_mode", "other"};
 static const char *const statuses[] = {"pending", "in_progress", "completed", "failed"};
 
 /* ---- the table ---- */
@@ -27,7 +27,8 @@ static const char *const statuses[] = {"pending", "in_progress", "completed", "f
 static void
 drop_bodies(struct tool *tool)
 {
-    json_t **bodies[] = {&tool->raw_input, &tool->raw_output, &tool->content, &tool->locations};
+    json_t **bodies[] = {&tool->raw_input, &tool->raw_output, &tool->content,
+                         &tool->locations};
 
     for (size_t i = 0; i < CF_COUNT(bodies); i++) {
         json_decref(*bodies[i]);
@@ -106,12 +107,14 @@ add(struct cf_normalizer *n, const char *canonical, uint64_t frame)
     struct tool *tool;
 
     if (n->tool_count >= TOOLS_MAX) {
-        obs_finding(n, "table_full", frame, "more than %u tool calls: the call is not reported", TOOLS_MAX);
+        obs_finding(n, "table_full", frame,
+                    "more than %u tool calls: the call is not reported", TOOLS_MAX);
         return NULL;
     }
     tool = reserve_tool(n) < 0 ? NULL : calloc(1, sizeof *tool);
     if (tool == NULL || (tool->use_id = unique_use_id(n, canonical)) == NULL ||
-        json_object_set_new(n->tool_index, canonical, json_integer((json_int_t)n->tool_count)) < 0) {
+        json_object_set_new(n->tool_index, canonical,
+                            json_integer((json_int_t)n->tool_count)) < 0) {
         tool_free(tool);
         n->is_lost = true;
         return NULL;
@@ -147,8 +150,8 @@ static void
 merge_status(struct tool *tool, const char *word)
 {
     for (size_t i = 0; word != NULL && i < CF_COUNT(statuses); i++)
-        if (strcmp(statuses[i], word) == 0 && (i >= TOOL_COMPLETED || tool->status < TOOL_COMPLETED) &&
-            !tool->is_settled)
+        if (strcmp(statuses[i], word) == 0 &&
+            (i >= TOOL_COMPLETED || tool->status < TOOL_COMPLETED) && !tool->is_settled)
             tool->status = (enum tool_status)i;
 }
 
@@ -171,7 +174,8 @@ merge(struct cf_normalizer *n, struct tool *tool, json_t *call, const char *suba
     replace_text(n, &tool->title, call, "title");
     if (cf_json_str(call, "name") != NULL)
         replace_text(n, &tool->name, call, "name");
-    else if (tool->name == NULL && vendor != NULL && cf_str_copy(&tool->name, vendor, NULL) < 0)
+    else if (tool->name == NULL && vendor != NULL &&
+             cf_str_copy(&tool->name, vendor, NULL) < 0)
         n->is_lost = true;
     merge_kind(tool, cf_json_str(call, "kind"));
     merge_status(tool, cf_json_str(call, "status"));
@@ -229,12 +233,14 @@ look_up(struct cf_normalizer *n, const char *canonical, bool is_start, uint64_t 
 
     if (tool != NULL && tool->turn == n->turn) {
         if (is_start)
-            obs_finding(n, "duplicate_tool_call", frame, "tool_call for the known id \"%.80s\" is read as an update",
+            obs_finding(n, "duplicate_tool_call", frame,
+                        "tool_call for the known id \"%.80s\" is read as an update",
                         canonical);
         return tool;
     }
     if (tool != NULL && !is_start) {
-        obs_finding(n, "late_update", frame, "an update of tool call \"%.80s\" of an earlier turn was dropped",
+        obs_finding(n, "late_update", frame,
+                    "an update of tool call \"%.80s\" of an earlier turn was dropped",
                     canonical);
         return NULL;
     }
@@ -247,7 +253,8 @@ id_of(struct cf_normalizer *n, json_t *call, uint64_t frame)
     json_t *id = json_object_get(call, "toolCallId");
 
     if (!json_is_string(id)) {
-        obs_finding(n, "undecodable_update", frame, "a tool call without a toolCallId was ignored");
+        obs_finding(n, "undecodable_update", frame,
+                    "a tool call without a toolCallId was ignored");
         return NULL;
     }
     char *canonical = tool_id_canonical(json_string_value(id), json_string_length(id));
@@ -257,7 +264,8 @@ id_of(struct cf_normalizer *n, json_t *call, uint64_t frame)
 }
 
 void
-tool_update(struct cf_normalizer *n, json_t *call, bool is_start, const char *subagent, uint64_t frame)
+tool_update(struct cf_normalizer *n, json_t *call, bool is_start, const char *subagent,
+            uint64_t frame)
 {
     cf_auto_free char *canonical = id_of(n, call, frame);
     struct tool *tool = canonical == NULL ? NULL : look_up(n, canonical, is_start, frame);
@@ -300,8 +308,8 @@ tools_end_turn(struct cf_normalizer *n, uint64_t frame)
     for (size_t i = n->first_of_turn; i < n->tool_count; i++) {
         struct tool *tool = n->tools[i];
         if (!tool->is_settled)
-            obs_finding(n, "tool_without_result", frame, "tool call \"%.80s\" had no result when the turn ended",
-                        tool->use_id);
+            obs_finding(n, "tool_without_result", frame,
+                        "tool call \"%.80s\" had no result when the turn ended", tool->use_id);
         drop_bodies(tool);
     }
 }

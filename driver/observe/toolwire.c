@@ -28,8 +28,9 @@ digest(const char *bytes, size_t len)
 }
 
 /*
- * The agent's id as we use it: as it is from 1 to 256 UTF-16 units; an empty one is "empty"; an
- * over-long one, or one with U+0000, is its first 200 units, "~" and 16 hex digits of its digest.
+ * The agent's id as we use it: as it is from 1 to 256 UTF-16 units; an empty one is "empty";
+ * an over-long one, or one with U+0000, is its first 200 units, "~" and 16 hex digits of its
+ * digest.
  */
 char *
 tool_id_canonical(const char *id, size_t len)
@@ -52,7 +53,8 @@ tool_id_canonical(const char *id, size_t len)
 void
 tool_emit_use(struct cf_normalizer *n, struct tool *tool, uint64_t frame)
 {
-    struct cf_observation view = {.type = CF_OBSERVATION_TOOL_USE, .frame = frame, .tool_use_id = tool->use_id};
+    struct cf_observation view = {
+        .type = CF_OBSERVATION_TOOL_USE, .frame = frame, .tool_use_id = tool->use_id};
     char name[TOOL_NAME_SIZE];
 
     text_boundary(n);
@@ -67,7 +69,8 @@ tool_emit_use(struct cf_normalizer *n, struct tool *tool, uint64_t frame)
         (void)cf_buf_adds(&n->out, "{}");
     }
     if (tool->title != NULL && *tool->title != '\0')
-        obs_bounded(n, "provider_tool_name", tool->title, strlen(tool->title), NAME_UNITS_MAX, frame);
+        obs_bounded(n, "provider_tool_name", tool->title, strlen(tool->title), NAME_UNITS_MAX,
+                    frame);
     if (tool->subagent[0] != '\0') {
         obs_string(n, "subagent", tool->subagent, strlen(tool->subagent));
         view.subagent = tool->subagent;
@@ -78,8 +81,8 @@ tool_emit_use(struct cf_normalizer *n, struct tool *tool, uint64_t frame)
 
 /* ---- what came out ---- */
 
-/* The text blocks of a call's content, joined. Blocks that lie bare, without the "content" around
- * them, are read too: agents send both. */
+/* The text blocks of a call's content, joined. Blocks that lie bare, without the "content"
+ * around them, are read too: agents send both. */
 static void
 content_text(const json_t *content, struct cf_buf *out)
 {
@@ -102,7 +105,8 @@ failure_text(const struct tool *tool, struct cf_buf *out)
 
     content_text(tool->content, out);
     if (out->len == 0 && json_is_string(tool->raw_output))
-        (void)cf_buf_add(out, json_string_value(tool->raw_output), json_string_length(tool->raw_output));
+        (void)cf_buf_add(out, json_string_value(tool->raw_output),
+                         json_string_length(tool->raw_output));
     for (size_t i = 0; i < CF_COUNT(places) && out->len == 0; i++) {
         json_t *text = json_object_get(tool->raw_output, places[i]);
         if (json_is_object(text))
@@ -148,7 +152,8 @@ tell_files(struct cf_normalizer *n, const struct tool *tool, uint64_t frame)
         const char *type = cf_json_str(item, "type"), *path = cf_json_str(item, "path");
         json_t *old = json_object_get(item, "oldText");
         if (type != NULL && strcmp(type, "diff") == 0 && path != NULL)
-            obs_file_changed(n, old == NULL || json_is_null(old) ? "create" : "modify", path, frame);
+            obs_file_changed(n, old == NULL || json_is_null(old) ? "create" : "modify", path,
+                             frame);
     }
     if (strcmp(tool->kind, "delete") == 0)
         for (i = 0; i < places; i++) {
@@ -163,9 +168,11 @@ tell_files(struct cf_normalizer *n, const struct tool *tool, uint64_t frame)
 }
 
 void
-tool_emit_result(struct cf_normalizer *n, struct tool *tool, const char *subagent, uint64_t frame)
+tool_emit_result(struct cf_normalizer *n, struct tool *tool, const char *subagent,
+                 uint64_t frame)
 {
-    struct cf_observation view = {.type = CF_OBSERVATION_TOOL_RESULT, .frame = frame, .tool_use_id = tool->use_id};
+    struct cf_observation view = {
+        .type = CF_OBSERVATION_TOOL_RESULT, .frame = frame, .tool_use_id = tool->use_id};
     const char *who = *subagent != '\0' ? subagent : tool->subagent;
 
     text_boundary(n);

@@ -1,5 +1,6 @@
 /*
- * observe/turn.c: the frame around a turn: ready, what the runner itself says, and the terminal.
+ * observe/turn.c: the frame around a turn: ready, what the runner itself says, and the
+ * terminal.
  *
  * Order at the end: text, calls that were held back, subagents, exactly one terminal, nothing
  * after it.
@@ -34,8 +35,8 @@ cf_normalizer_new(const struct cf_normalizer_options *options)
     n->subagents = json_object();
     n->open_subagents = json_object();
     n->files = json_object();
-    if (n->tool_index == NULL || n->use_ids == NULL || n->subagents == NULL || n->open_subagents == NULL ||
-        n->files == NULL) {
+    if (n->tool_index == NULL || n->use_ids == NULL || n->subagents == NULL ||
+        n->open_subagents == NULL || n->files == NULL) {
         cf_normalizer_free(n);
         return NULL;
     }
@@ -83,8 +84,8 @@ cf_normalizer_declare(struct cf_normalizer *n, const struct cf_declaration *decl
 /* ---- what the runner says ---- */
 
 static void
-tell_tree(struct cf_normalizer *n, enum cf_observation_type type, const char *member, json_t *value,
-          struct cf_observation *view)
+tell_tree(struct cf_normalizer *n, enum cf_observation_type type, const char *member,
+          json_t *value, struct cf_observation *view)
 {
     view->type = type;
     obs_begin(n, type);
@@ -100,7 +101,8 @@ cf_normalizer_ready(struct cf_normalizer *n, json_t *capability_set, uint64_t fr
     tell_tree(n, CF_OBSERVATION_READY, "capability_set", capability_set, &view);
 }
 
-/* The output is cut to its bound, which its own mark says; every other member is the caller's. */
+/* The output is cut to its bound, which its own mark says; every other member is the caller's.
+ */
 void
 cf_normalizer_hook(struct cf_normalizer *n, json_t *payload)
 {
@@ -125,10 +127,14 @@ cf_normalizer_hook(struct cf_normalizer *n, json_t *payload)
 }
 
 void
-cf_normalizer_steering(struct cf_normalizer *n, const char *event_id, const char *disposition, uint64_t frame)
+cf_normalizer_steering(struct cf_normalizer *n, const char *event_id, const char *disposition,
+                       uint64_t frame)
 {
-    struct cf_observation view = {.type = CF_OBSERVATION_STEERING, .frame = frame, .detail = event_id,
-                                  .text = disposition, .text_len = strlen(disposition)};
+    struct cf_observation view = {.type = CF_OBSERVATION_STEERING,
+                                  .frame = frame,
+                                  .detail = event_id,
+                                  .text = disposition,
+                                  .text_len = strlen(disposition)};
 
     text_flush(n);
     obs_begin(n, CF_OBSERVATION_STEERING);
@@ -141,7 +147,8 @@ cf_normalizer_steering(struct cf_normalizer *n, const char *event_id, const char
 void
 obs_file_changed(struct cf_normalizer *n, const char *event, const char *path, uint64_t frame)
 {
-    struct cf_observation view = {.type = CF_OBSERVATION_FILE_CHANGED, .frame = frame, .detail = event};
+    struct cf_observation view = {
+        .type = CF_OBSERVATION_FILE_CHANGED, .frame = frame, .detail = event};
     cf_auto_free char *key = NULL;
 
     if (*path == '\0' || n->is_closed)
@@ -154,7 +161,8 @@ obs_file_changed(struct cf_normalizer *n, const char *event, const char *path, u
     if (json_object_get(n->files, key) != NULL)
         return;
     if (json_object_size(n->files) >= FILES_MAX) {
-        obs_finding(n, "table_full", frame, "more than %u changed files in one turn: the rest is not reported",
+        obs_finding(n, "table_full", frame,
+                    "more than %u changed files in one turn: the rest is not reported",
                     FILES_MAX);
         return;
     }
@@ -222,7 +230,8 @@ close_turn(struct cf_normalizer *n, const char *subagents_end_as, uint64_t frame
 void
 cf_normalizer_requires_action(struct cf_normalizer *n, json_t *action, uint64_t frame)
 {
-    struct cf_observation view = {.frame = frame, .detail = cf_json_str(action, "kind"),
+    struct cf_observation view = {.frame = frame,
+                                  .detail = cf_json_str(action, "kind"),
                                   .tool_use_id = cf_json_str(action, "tool_use_id")};
 
     if (n->is_closed)
@@ -236,7 +245,8 @@ static bool
 open_terminal(struct cf_normalizer *n, uint64_t frame)
 {
     if (n->has_terminal) {
-        obs_finding(n, "second_terminal", frame, "the turn had ended already; its second end was dropped");
+        obs_finding(n, "second_terminal", frame,
+                    "the turn had ended already; its second end was dropped");
         return false;
     }
     n->has_terminal = true;
@@ -251,7 +261,8 @@ add_cost(struct cf_normalizer *n, uint64_t frame)
     if (!n->has_cost)
         return;
     if (micro < 0 || micro > COST_MICROUSD_MAX) {
-        obs_finding(n, "cost_ignored", frame, "the cumulative cost fell during the turn; none is reported");
+        obs_finding(n, "cost_ignored", frame,
+                    "the cumulative cost fell during the turn; none is reported");
         return;
     }
     obs_member(n, "vendor_reported_cost_microusd");
@@ -290,7 +301,8 @@ tell_held(struct cf_normalizer *n, const char *reason, struct cf_observation *vi
 }
 
 void
-cf_normalizer_finished(struct cf_normalizer *n, const char *stop_reason, json_t *turn_meta, uint64_t frame)
+cf_normalizer_finished(struct cf_normalizer *n, const char *stop_reason, json_t *turn_meta,
+                       uint64_t frame)
 {
     const char *held = cf_json_str(n->held_finished, "stop_reason");
     const char *reason = stop_reason != NULL ? stop_reason : "end_turn";
@@ -302,7 +314,8 @@ cf_normalizer_finished(struct cf_normalizer *n, const char *stop_reason, json_t 
         return;
     close_turn(n, strcmp(reason, "interrupted") == 0 ? "canceled" : NULL, frame);
     if (!n->has_text && !n->has_tool && strcmp(reason, "end_turn") == 0)
-        obs_finding(n, "empty_turn", frame, "the turn ended without a message and without a tool call");
+        obs_finding(n, "empty_turn", frame,
+                    "the turn ended without a message and without a tool call");
     view.detail = reason;
     if (held != NULL) {
         tell_held(n, reason, &view);
@@ -316,9 +329,11 @@ cf_normalizer_finished(struct cf_normalizer *n, const char *stop_reason, json_t 
 }
 
 void
-cf_normalizer_failed(struct cf_normalizer *n, const struct cf_error *error, bool is_retryable, uint64_t frame)
+cf_normalizer_failed(struct cf_normalizer *n, const struct cf_error *error, bool is_retryable,
+                     uint64_t frame)
 {
-    struct cf_observation view = {.frame = frame, .text = error->text, .text_len = strlen(error->text)};
+    struct cf_observation view = {
+        .frame = frame, .text = error->text, .text_len = strlen(error->text)};
 
     if (!open_terminal(n, frame))
         return;
@@ -343,7 +358,8 @@ cf_normalizer_counts(const struct cf_normalizer *n)
 
     for (uint32_t type = 1; counts != NULL && type < CF_COUNT(n->counts); type++)
         if (n->counts[type] > 0)
-            (void)json_object_set_new(counts, cf_observation_type_name(type) + strlen("observation."),
+            (void)json_object_set_new(counts,
+                                      cf_observation_type_name(type) + strlen("observation."),
                                       json_integer((json_int_t)n->counts[type]));
     return counts;
 }

@@ -1,9 +1,9 @@
 /*
  * wire/acp.c: one ACP connection from the client's side: lines in, events out.
  *
- * Everything happens in arrival order on the caller's stack. What is not a frame is noise and is
- * told and counted; what is a frame goes to acp_call.c (answers to us) or acp_serve.c (requests
- * and notifications of the agent's).
+ * Everything happens in arrival order on the caller's stack. What is not a frame is noise and
+ * is told and counted; what is a frame goes to acp_call.c (answers to us) or acp_serve.c
+ * (requests and notifications of the agent's).
  */
 #include "wire/acp_core.h"
 
@@ -21,7 +21,8 @@
 #define BAD_LINES 1000u
 
 void
-acp_finding(struct cf_acp *acp, enum cf_acp_finding_kind kind, uint64_t frame, const char *fmt, ...)
+acp_finding(struct cf_acp *acp, enum cf_acp_finding_kind kind, uint64_t frame, const char *fmt,
+            ...)
 {
     char text[512];
     va_list args;
@@ -90,10 +91,12 @@ note_noise(struct cf_acp *acp, const char *line, size_t len, uint64_t number, co
 
 /* A frame that cannot be read may be the answer somebody waits for. */
 static void
-note_lost_line(struct cf_acp *acp, const char *line, size_t len, uint64_t number, const char *why)
+note_lost_line(struct cf_acp *acp, const char *line, size_t len, uint64_t number,
+               const char *why)
 {
     if (acp->calls != NULL)
-        acp_break(acp, CF_ERROR_WIRE, "line %llu of stdout was dropped with a call in flight: %s",
+        acp_break(acp, CF_ERROR_WIRE,
+                  "line %llu of stdout was dropped with a call in flight: %s",
                   (unsigned long long)number, why);
     else
         note_noise(acp, line, len, number, why);
@@ -223,7 +226,8 @@ cf_acp_end(struct cf_acp *acp)
 /* ---- the object ---- */
 
 struct cf_acp *
-cf_acp_new(const struct cf_acp_options *options, const struct cf_acp_events *events, void *user)
+cf_acp_new(const struct cf_acp_options *options, const struct cf_acp_events *events,
+           void *user)
 {
     const char *name = options->client_name, *version = options->client_version;
     struct cf_acp *acp = calloc(1, sizeof *acp);
@@ -232,7 +236,8 @@ cf_acp_new(const struct cf_acp_options *options, const struct cf_acp_events *eve
         return NULL;
     acp->on = *events;
     acp->user = user;
-    cf_lines_init(&acp->lines, options->line_limit_bytes ? options->line_limit_bytes : LINE_LIMIT);
+    cf_lines_init(&acp->lines,
+                  options->line_limit_bytes ? options->line_limit_bytes : LINE_LIMIT);
     acp->max_bad_lines = options->max_bad_lines ? options->max_bad_lines : BAD_LINES;
     acp->is_lenient = options->is_lenient;
     acp->is_replay = options->is_replay;

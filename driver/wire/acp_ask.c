@@ -1,6 +1,6 @@
 /*
- * wire/acp_ask.c: asking the agent: each call checked against the order of things and against what
- * the agent advertised, before anything is sent.
+ * wire/acp_ask.c: asking the agent: each call checked against the order of things and against
+ * what the agent advertised, before anything is sent.
  */
 #include "wire/acp_core.h"
 
@@ -60,11 +60,11 @@ cf_acp_initialize(struct cf_acp *acp, json_t *client_capabilities, struct cf_err
         return refuse_order(err, "initialize", "it was sent already");
     acp->client = client_capabilities != NULL
                       ? json_incref(client_capabilities)
-                      : json_pack("{s:{s:b,s:b},s:b}", "fs", "readTextFile", 0, "writeTextFile", 0,
-                                  "terminal", 0);
-    json_t *params = json_pack("{s:i,s:O,s:{s:s,s:s}}", "protocolVersion", 1, "clientCapabilities",
-                               acp->client, "clientInfo", "name", acp->client_name, "version",
-                               acp->client_version);
+                      : json_pack("{s:{s:b,s:b},s:b}", "fs", "readTextFile", 0,
+                                  "writeTextFile", 0, "terminal", 0);
+    json_t *params = json_pack("{s:i,s:O,s:{s:s,s:s}}", "protocolVersion", 1,
+                               "clientCapabilities", acp->client, "clientInfo", "name",
+                               acp->client_name, "version", acp->client_version);
     if (params == NULL)
         return cf_error_memory(err);
     int status = start_call(acp, CALL_INITIALIZE, "initialize", NULL, params, err);
@@ -109,10 +109,11 @@ check_session_params(const struct cf_acp *acp, json_t *params, struct cf_error *
     json_array_foreach(servers, i, server) {
         const char *type = cf_json_str(server, "type");
         if (type != NULL && !cf_acp_can(acp, type))
-            return cf_error_set(err, CF_ERROR_INCOMPATIBLE, 0,
-                                "MCP server \"%.80s\" needs the %.20s transport, which the agent does not "
-                                "advertise in mcpCapabilities",
-                                cf_json_str(server, "name") ? cf_json_str(server, "name") : "", type);
+            return cf_error_set(
+                err, CF_ERROR_INCOMPATIBLE, 0,
+                "MCP server \"%.80s\" needs the %.20s transport, which the agent does not "
+                "advertise in mcpCapabilities",
+                cf_json_str(server, "name") ? cf_json_str(server, "name") : "", type);
     }
     if (json_object_get(params, "additionalDirectories") != NULL &&
         !cf_acp_can(acp, "additionalDirectories"))
@@ -142,13 +143,15 @@ cf_acp_session_new(struct cf_acp *acp, json_t *params, struct cf_error *err)
 }
 
 int
-cf_acp_session_load(struct cf_acp *acp, const char *session_id, json_t *params, struct cf_error *err)
+cf_acp_session_load(struct cf_acp *acp, const char *session_id, json_t *params,
+                    struct cf_error *err)
 {
     return start_session(acp, CALL_SESSION_LOAD, session_id, params, err);
 }
 
 int
-cf_acp_session_resume(struct cf_acp *acp, const char *session_id, json_t *params, struct cf_error *err)
+cf_acp_session_resume(struct cf_acp *acp, const char *session_id, json_t *params,
+                      struct cf_error *err)
 {
     return start_session(acp, CALL_SESSION_RESUME, session_id, params, err);
 }
@@ -176,10 +179,11 @@ cf_acp_prompt(struct cf_acp *acp, json_t *blocks, struct cf_error *err)
     json_array_foreach(blocks, i, block) {
         const char *type = cf_json_str(block, "type");
         if (type == NULL || !cf_acp_can(acp, type))
-            return cf_error_set(err, CF_ERROR_INCOMPATIBLE, 0,
-                                "prompt block %zu is of type \"%.40s\", which the agent does not advertise in "
-                                "promptCapabilities",
-                                i, type ? type : "");
+            return cf_error_set(
+                err, CF_ERROR_INCOMPATIBLE, 0,
+                "prompt block %zu is of type \"%.40s\", which the agent does not advertise in "
+                "promptCapabilities",
+                i, type ? type : "");
     }
     json_t *params = json_pack("{s:O}", "prompt", blocks);
     if (params == NULL)
@@ -206,7 +210,8 @@ static bool
 is_about_session(const char *method)
 {
     return *method == '_' || strcmp(method, "session/set_mode") == 0 ||
-           strcmp(method, "session/set_config_option") == 0 || strcmp(method, "session/close") == 0;
+           strcmp(method, "session/set_config_option") == 0 ||
+           strcmp(method, "session/close") == 0;
 }
 
 int
@@ -223,7 +228,8 @@ cf_acp_request(struct cf_acp *acp, const char *method, json_t *params, cf_acp_re
     call->done = done;
     call->user = user;
     json_t *id = json_incref(call->id);
-    int status = acp_send_call(acp, id, method, is_about_session(method) ? acp->session_id : NULL, params);
+    int status = acp_send_call(acp, id, method,
+                               is_about_session(method) ? acp->session_id : NULL, params);
     json_decref(id);
     return status < 0 ? cf_error_memory(err) : 0;
 }
@@ -234,7 +240,9 @@ cf_acp_withdraw(struct cf_acp *acp, cf_acp_reply_fn *done, void *user)
     for (struct acp_call *call = acp->calls; call != NULL; call = call->next) {
         if (call->kind == CALL_OTHER && call->done == done && call->user == user) {
             json_t *params = json_pack("{s:O}", "requestId", call->id);
-            int status = params == NULL ? -1 : acp_send_call(acp, NULL, "$/cancel_request", NULL, params);
+            int status = params == NULL
+                             ? -1
+                             : acp_send_call(acp, NULL, "$/cancel_request", NULL, params);
             json_decref(params);
             return status;
         }
@@ -247,7 +255,8 @@ cf_acp_session_close(struct cf_acp *acp)
 {
     struct cf_error err;
 
-    if (acp->session_id == NULL || acp->is_broken || acp->is_ended || !cf_acp_can(acp, "session/close"))
+    if (acp->session_id == NULL || acp->is_broken || acp->is_ended ||
+        !cf_acp_can(acp, "session/close"))
         return 0;
     return cf_acp_request(acp, "session/close", NULL, NULL, NULL, &err);
 }

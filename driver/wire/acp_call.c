@@ -14,9 +14,12 @@
 #include <string.h>
 
 static const char *const call_names[] = {
-    [CALL_INITIALIZE] = "initialize",        [CALL_AUTHENTICATE] = "authenticate",
-    [CALL_SESSION_NEW] = "session/new",      [CALL_SESSION_LOAD] = "session/load",
-    [CALL_SESSION_RESUME] = "session/resume", [CALL_PROMPT] = "session/prompt",
+    [CALL_INITIALIZE] = "initialize",
+    [CALL_AUTHENTICATE] = "authenticate",
+    [CALL_SESSION_NEW] = "session/new",
+    [CALL_SESSION_LOAD] = "session/load",
+    [CALL_SESSION_RESUME] = "session/resume",
+    [CALL_PROMPT] = "session/prompt",
     [CALL_OTHER] = "request",
 };
 
@@ -58,7 +61,8 @@ acp_call_forget(struct acp_call *call)
     free(call);
 }
 
-/* Equal, or equal by the two leniencies that agents need: an integral real, a string of digits. */
+/* Equal, or equal by the two leniencies that agents need: an integral real, a string of
+ * digits. */
 bool
 acp_is_same_id(const json_t *ours, const json_t *theirs, bool *ret_is_lenient)
 {
@@ -90,7 +94,8 @@ take_call(struct cf_acp *acp, const json_t *id, bool *ret_is_lenient)
     return NULL;
 }
 
-/* The connection is over: extension requests hear of it, the rest is the owner's to explain. */
+/* The connection is over: extension requests hear of it, the rest is the owner's to explain.
+ */
 void
 acp_fail_calls(struct cf_acp *acp)
 {
@@ -133,14 +138,16 @@ on_initialized(struct cf_acp *acp, json_t *result, uint64_t number)
     if (json_is_real(version) && json_real_value(version) == 1.0) {
         acp_finding(acp, CF_ACP_LENIENCY, number, "protocolVersion came as 1.0");
     } else if (!json_is_integer(version)) {
-        acp_break(acp, CF_ERROR_INCOMPATIBLE,
-                  "the agent answered initialize (frame %llu) without an integer protocolVersion",
-                  (unsigned long long)number);
+        acp_break(
+            acp, CF_ERROR_INCOMPATIBLE,
+            "the agent answered initialize (frame %llu) without an integer protocolVersion",
+            (unsigned long long)number);
         return;
     } else if (json_integer_value(version) != 1) {
-        acp_break(acp, CF_ERROR_INCOMPATIBLE,
-                  "the agent speaks ACP version %lld (frame %llu); this driver speaks version 1",
-                  (long long)json_integer_value(version), (unsigned long long)number);
+        acp_break(
+            acp, CF_ERROR_INCOMPATIBLE,
+            "the agent speaks ACP version %lld (frame %llu); this driver speaks version 1",
+            (long long)json_integer_value(version), (unsigned long long)number);
         return;
     }
     json_decref(acp->agent);
@@ -211,7 +218,8 @@ on_prompt_result(struct cf_acp *acp, json_t *result, uint64_t number)
     } else if (reason == NULL) {
         tell_unusable(acp, CALL_PROMPT, "the result has no stopReason", number);
     } else if (!acp_is_stop_reason(reason)) {
-        acp_break(acp, CF_ERROR_WIRE, "frame %llu ends the prompt with the unknown stop reason \"%.80s\"",
+        acp_break(acp, CF_ERROR_WIRE,
+                  "frame %llu ends the prompt with the unknown stop reason \"%.80s\"",
                   (unsigned long long)number, reason);
     } else {
         tell_prompt_done(acp, reason, result, number);
@@ -226,7 +234,8 @@ on_call_error(struct cf_acp *acp, struct acp_call *call, json_t *error, uint64_t
     if (call->kind == CALL_PROMPT) {
         end_prompt(acp, number);
         if (acp->is_canceled) {
-            acp_finding(acp, CF_ACP_LENIENCY, number, "the canceled prompt ended with an error");
+            acp_finding(acp, CF_ACP_LENIENCY, number,
+                        "the canceled prompt ended with an error");
             tell_prompt_done(acp, "cancelled", NULL, number);
             return;
         }
@@ -276,18 +285,21 @@ acp_on_response(struct cf_acp *acp, json_t *frame, uint64_t number)
     if (json_is_null(error) && result != NULL)
         error = NULL; /* absent and null mean the same, where a result is */
     if (json_is_null(id)) {
-        acp_finding(acp, CF_ACP_IGNORED, number, "the agent could not read one of our messages: %s",
-                    cf_json_str(error, "message") ? cf_json_str(error, "message") : "no reason given");
+        acp_finding(
+            acp, CF_ACP_IGNORED, number, "the agent could not read one of our messages: %s",
+            cf_json_str(error, "message") ? cf_json_str(error, "message") : "no reason given");
         return;
     }
     struct acp_call *call = take_call(acp, id, &is_lenient);
     if (call == NULL) {
-        acp_finding(acp, CF_ACP_IGNORED, number, "frame %llu answers a call that is not in flight",
+        acp_finding(acp, CF_ACP_IGNORED, number,
+                    "frame %llu answers a call that is not in flight",
                     (unsigned long long)number);
         return;
     }
     if (is_lenient)
-        acp_finding(acp, CF_ACP_LENIENCY, number, "frame %llu gives our id back in another type",
+        acp_finding(acp, CF_ACP_LENIENCY, number,
+                    "frame %llu gives our id back in another type",
                     (unsigned long long)number);
     if ((result == NULL) == (error == NULL) || (error != NULL && !json_is_object(error))) {
         json_t *made = json_pack("{s:i,s:s}", "code", RPC_INTERNAL, "message",

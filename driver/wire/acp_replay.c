@@ -1,6 +1,6 @@
 /*
- * wire/acp_replay.c: a recorded connection: what the client once sent is told to the core, which
- * then reads the agent's recorded frames as it did live.
+ * wire/acp_replay.c: a recorded connection: what the client once sent is told to the core,
+ * which then reads the agent's recorded frames as it did live.
  */
 #include "wire/acp_core.h"
 
@@ -16,7 +16,8 @@ replay_call(struct cf_acp *acp, json_t *id, const char *method, json_t *params)
 
     while (kind < CALL_OTHER && strcmp(acp_call_name(kind), method) != 0)
         kind++;
-    struct acp_call *call = acp->call_count < ACP_CALLS_MAX ? acp_call_new(acp, kind, id) : NULL;
+    struct acp_call *call =
+        acp->call_count < ACP_CALLS_MAX ? acp_call_new(acp, kind, id) : NULL;
     if (call == NULL)
         return -1;
     if (kind == CALL_INITIALIZE && acp->client == NULL)

@@ -100,7 +100,8 @@ acp_send_outcome(struct cf_acp *acp, json_t *id, const char *option_id)
     if (option_id == NULL) {
         (void)cf_buf_adds(&line, ",\"result\":{\"outcome\":{\"outcome\":\"cancelled\"}}}");
     } else {
-        (void)cf_buf_adds(&line, ",\"result\":{\"outcome\":{\"outcome\":\"selected\",\"optionId\":");
+        (void)cf_buf_adds(&line,
+                          ",\"result\":{\"outcome\":{\"outcome\":\"selected\",\"optionId\":");
         (void)cf_json_append_string(&line, option_id, strlen(option_id));
         (void)cf_buf_adds(&line, "}}}");
     }

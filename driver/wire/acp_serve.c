@@ -1,8 +1,8 @@
 /*
  * wire/acp_serve.c: what the agent asks and tells.
  *
- * Every request gets exactly one answer, whatever it asks: an agent blocks on an unanswered one
- * and the whole turn hangs. Notifications are never answered.
+ * Every request gets exactly one answer, whatever it asks: an agent blocks on an unanswered
+ * one and the whole turn hangs. Notifications are never answered.
  */
 #include "wire/acp_core.h"
 
@@ -131,24 +131,27 @@ acp_settle_pending(struct cf_acp *acp, const json_t *id)
 /* ---- requests ---- */
 
 static void
-tell_once(struct cf_acp *acp, enum cf_acp_finding_kind kind, const char *method, uint64_t number,
-          const char *what)
+tell_once(struct cf_acp *acp, enum cf_acp_finding_kind kind, const char *method,
+          uint64_t number, const char *what)
 {
     if (json_object_get(acp->told_methods, method) != NULL ||
         json_object_size(acp->told_methods) >= TOLD_METHODS_MAX)
         return;
     (void)json_object_set_new(acp->told_methods, method, json_true());
-    acp_finding(acp, kind, number, "%s %.120s in frame %llu", what, method, (unsigned long long)number);
+    acp_finding(acp, kind, number, "%s %.120s in frame %llu", what, method,
+                (unsigned long long)number);
 }
 
 static void
-refuse(struct cf_acp *acp, json_t *id, int code, const char *message, const char *method, uint64_t number)
+refuse(struct cf_acp *acp, json_t *id, int code, const char *message, const char *method,
+       uint64_t number)
 {
     (void)acp_send_error(acp, id, code, message);
     if (code == RPC_METHOD_NOT_FOUND)
         tell_once(acp, CF_ACP_REFUSED, method, number, "answered -32601 to");
     else
-        acp_finding(acp, CF_ACP_REFUSED, number, "answered %d to %.80s: %s", code, method, message);
+        acp_finding(acp, CF_ACP_REFUSED, number, "answered %d to %.80s: %s", code, method,
+                    message);
 }
 
 static bool
@@ -168,10 +171,13 @@ on_permission(struct cf_acp *acp, json_t *id, json_t *params, uint64_t number)
                                            .frame = number};
 
     if (!is_ours(acp, params)) {
-        acp_finding(acp, CF_ACP_FOREIGN_SESSION, number, "a permission was asked for another session");
+        acp_finding(acp, CF_ACP_FOREIGN_SESSION, number,
+                    "a permission was asked for another session");
         refuse(acp, id, RPC_INVALID_PARAMS, "unknown session", method, number);
-    } else if (cf_json_str(permission.tool_call, "toolCallId") == NULL || permission.options == NULL) {
-        refuse(acp, id, RPC_INVALID_PARAMS, "toolCall.toolCallId and options are required", method, number);
+    } else if (cf_json_str(permission.tool_call, "toolCallId") == NULL ||
+               permission.options == NULL) {
+        refuse(acp, id, RPC_INVALID_PARAMS, "toolCall.toolCallId and options are required",
+               method, number);
     } else if (acp->is_canceled && acp->is_prompting) {
         (void)acp_send_outcome(acp, id, NULL);
         if (acp->on.on_permission != NULL)
@@ -195,7 +201,8 @@ has_mode(const struct cf_acp *acp, const json_t *params)
 {
     const char *mode = cf_json_str(params, "mode");
 
-    return mode != NULL && json_is_object(json_object_get(cf_json_obj(acp->client, "elicitation"), mode));
+    return mode != NULL &&
+           json_is_object(json_object_get(cf_json_obj(acp->client, "elicitation"), mode));
 }
 
 /* fs, terminal and elicitation: what we advertised and somebody takes. */
@@ -205,11 +212,14 @@ on_served(struct cf_acp *acp, json_t *id, const char *method, json_t *params, ui
     bool is_elicitation = strcmp(method, "elicitation/create") == 0;
 
     if (is_elicitation && !has_mode(acp, params)) {
-        refuse(acp, id, RPC_INVALID_PARAMS, "this elicitation mode was not advertised", method, number);
+        refuse(acp, id, RPC_INVALID_PARAMS, "this elicitation mode was not advertised", method,
+               number);
         return;
     }
-    if (!is_ours(acp, params) && !(is_elicitation && json_object_get(params, "requestId") != NULL)) {
-        acp_finding(acp, CF_ACP_FOREIGN_SESSION, number, "%s came for another session", method);
+    if (!is_ours(acp, params) &&
+        !(is_elicitation && json_object_get(params, "requestId") != NULL)) {
+        acp_finding(acp, CF_ACP_FOREIGN_SESSION, number, "%s came for another session",
+                    method);
         refuse(acp, id, RPC_INVALID_PARAMS, "unknown session", method, number);
         return;
     }
@@ -222,7 +232,9 @@ on_served(struct cf_acp *acp, json_t *id, const char *method, json_t *params, ui
         return;
     pending->is_elicitation = is_elicitation;
     struct cf_acp_request request = {.handle = (const void *)pending->serial,
-                                     .method = method, .params = params, .frame = number};
+                                     .method = method,
+                                     .params = params,
+                                     .frame = number};
     if (!acp->on.on_request(acp->user, &request)) {
         pending = take_pending(acp, request.handle);
         if (pending != NULL)
@@ -234,7 +246,8 @@ on_served(struct cf_acp *acp, json_t *id, const char *method, json_t *params, ui
 static void on_update(struct cf_acp *acp, json_t *params, uint64_t number);
 
 void
-acp_on_request(struct cf_acp *acp, json_t *id, const char *method, json_t *params, uint64_t number)
+acp_on_request(struct cf_acp *acp, json_t *id, const char *method, json_t *params,
+               uint64_t number)
 {
     const char *needs = acp_client_method_needs(method);
 
@@ -244,7 +257,8 @@ acp_on_request(struct cf_acp *acp, json_t *id, const char *method, json_t *param
         acp_finding(acp, CF_ACP_LENIENCY, number, "session/update came as a request");
         on_update(acp, params, number);
         (void)acp_send_result(acp, id, NULL);
-    } else if (needs != NULL && acp->on.on_request != NULL && acp_is_advertised(acp->client, needs)) {
+    } else if (needs != NULL && acp->on.on_request != NULL &&
+               acp_is_advertised(acp->client, needs)) {
         on_served(acp, id, method, params, number);
     } else {
         refuse(acp, id, RPC_METHOD_NOT_FOUND, "Method not found", method, number);
@@ -340,7 +354,8 @@ hold_update(struct cf_acp *acp, json_t *params, uint64_t number)
 {
     if (acp->held_count >= ACP_HELD_MAX || acp->held_bytes + acp->line_len > ACP_HELD_BYTES) {
         acp_finding(acp, CF_ACP_IGNORED, number,
-                    "frame %llu came before the session was known and there is no more room to hold it",
+                    "frame %llu came before the session was known and there is no more room "
+                    "to hold it",
                     (unsigned long long)number);
         return;
     }
@@ -350,7 +365,8 @@ hold_update(struct cf_acp *acp, json_t *params, uint64_t number)
         acp->has_no_memory = true;
         return;
     }
-    acp->held[acp->held_count++] = (struct acp_held){.params = json_incref(params), .frame = number};
+    acp->held[acp->held_count++] =
+        (struct acp_held){.params = json_incref(params), .frame = number};
     acp->held_bytes += acp->line_len;
 }
 
@@ -406,20 +422,23 @@ on_update(struct cf_acp *acp, json_t *params, uint64_t number)
     const char *kind = cf_json_str(cf_json_obj(params, "update"), "sessionUpdate");
 
     if (kind == NULL) {
-        acp_break(acp, CF_ERROR_WIRE, "frame %llu is a session/update without update.sessionUpdate",
+        acp_break(acp, CF_ERROR_WIRE,
+                  "frame %llu is a session/update without update.sessionUpdate",
                   (unsigned long long)number);
         return;
     }
     switch (acp_update_class(kind)) {
     case ACP_UPDATE_UNKNOWN:
         if (!acp->is_lenient) {
-            acp_break(acp, CF_ERROR_WIRE, "frame %llu is a session/update of the unknown kind \"%.80s\"",
+            acp_break(acp, CF_ERROR_WIRE,
+                      "frame %llu is a session/update of the unknown kind \"%.80s\"",
                       (unsigned long long)number, kind);
             return;
         }
         /* fall through */
     case ACP_UPDATE_UNSTABLE:
-        acp_finding(acp, CF_ACP_IGNORED, number, "frame %llu is an update of kind \"%.80s\", which is not in ACP v1",
+        acp_finding(acp, CF_ACP_IGNORED, number,
+                    "frame %llu is an update of kind \"%.80s\", which is not in ACP v1",
                     (unsigned long long)number, kind);
         return;
     case ACP_UPDATE_OUTPUT:

@@ -75,18 +75,14 @@ static const struct {
 static const struct {
     const char *method, *needs;
 } client_methods[] = {
-    {"fs/read_text_file", "fs.readTextFile"},
-    {"fs/write_text_file", "fs.writeTextFile"},
-    {"terminal/create", "terminal"},
-    {"terminal/output", "terminal"},
-    {"terminal/wait_for_exit", "terminal"},
-    {"terminal/kill", "terminal"},
-    {"terminal/release", "terminal"},
-    {"elicitation/create", "elicitation"},
+    {"fs/read_text_file", "fs.readTextFile"}, {"fs/write_text_file", "fs.writeTextFile"},
+    {"terminal/create", "terminal"},          {"terminal/output", "terminal"},
+    {"terminal/wait_for_exit", "terminal"},   {"terminal/kill", "terminal"},
+    {"terminal/release", "terminal"},         {"elicitation/create", "elicitation"},
 };
 
-static const char *const stop_reasons[] = {"end_turn", "max_tokens", "max_turn_requests", "refusal",
-                                           "cancelled"};
+static const char *const stop_reasons[] = {"end_turn", "max_tokens", "max_turn_requests",
+                                           "refusal", "cancelled"};
 
 static const char *const finding_names[] = {
     [CF_ACP_STDOUT_POLLUTION] = "stdout_pollution",
@@ -101,7 +97,8 @@ static const char *const finding_names[] = {
 const char *
 cf_acp_finding_name(enum cf_acp_finding_kind kind)
 {
-    return kind > 0 && (size_t)kind < CF_COUNT(finding_names) ? finding_names[kind] : "ignored";
+    return kind > 0 && (size_t)kind < CF_COUNT(finding_names) ? finding_names[kind]
+                                                              : "ignored";
 }
 
 enum acp_update_class
@@ -140,7 +137,8 @@ acp_client_method_needs(const char *method)
     return NULL;
 }
 
-/* Follows a dotted path. ACP marks support with true or with any object; absent and null are no. */
+/* Follows a dotted path. ACP marks support with true or with any object; absent and null are
+ * no. */
 bool
 acp_is_advertised(const json_t *capabilities, const char *path)
 {

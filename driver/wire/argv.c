@@ -1,9 +1,9 @@
 /*
  * wire/argv.c: the argv of one one-shot turn.
  *
- * A placeholder is a whole argument; everything else, whatever braces it holds, is passed as it
- * is. There is never a shell. The bounds hold for what the process will get, not only for what
- * the author wrote.
+ * A placeholder is a whole argument; everything else, whatever braces it holds, is passed as
+ * it is. There is never a shell. The bounds hold for what the process will get, not only for
+ * what the author wrote.
  */
 #include "wire/wire.h"
 
@@ -30,13 +30,14 @@ add(struct argv *argv, const char *text, struct cf_error *err)
         return cf_error_set(err, CF_ERROR_TOO_LARGE, 0,
                             "the expanded argv has more than %u arguments", ARGS_MAX);
     if (len > ARG_BYTES_MAX)
-        return cf_error_set(err, CF_ERROR_TOO_LARGE, 0,
-                            "argument %zu of the expanded argv has %zu bytes, at most %u are allowed",
-                            argv->count + 1, len, ARG_BYTES_MAX);
+        return cf_error_set(
+            err, CF_ERROR_TOO_LARGE, 0,
+            "argument %zu of the expanded argv has %zu bytes, at most %u are allowed",
+            argv->count + 1, len, ARG_BYTES_MAX);
     if (argv->bytes + len + 1 > ARGV_BYTES_MAX)
         return cf_error_set(err, CF_ERROR_TOO_LARGE, 0,
-                            "the expanded argv needs more than %u bytes at argument %zu", ARGV_BYTES_MAX,
-                            argv->count + 1);
+                            "the expanded argv needs more than %u bytes at argument %zu",
+                            ARGV_BYTES_MAX, argv->count + 1);
     argv->items[argv->count] = strdup(text);
     if (argv->items[argv->count] == NULL)
         return cf_error_memory(err);
@@ -53,7 +54,8 @@ add_schema(struct argv *argv, const struct cf_oneshot_turn *turn, struct cf_erro
     if (add(argv, turn->output_schema_flag, err) < 0)
         return -1;
     if (add(argv, turn->output_schema_value, err) < 0)
-        return cf_error_fix(err, "pass the schema as a file: output_schema_transport argv_path");
+        return cf_error_fix(err,
+                            "pass the schema as a file: output_schema_transport argv_path");
     return 0;
 }
 
@@ -71,8 +73,9 @@ expand(struct argv *argv, const struct cf_oneshot_turn *turn, struct cf_error *e
             status = add(argv, turn->prompt_path, err);
         } else if (strcmp(*arg, "{resume_flag}") == 0) {
             if (turn->resume_flag == NULL)
-                return cf_error_set(err, CF_ERROR_CONFIG, 0,
-                                    "argv holds {resume_flag}, but the release states no resume_flag");
+                return cf_error_set(
+                    err, CF_ERROR_CONFIG, 0,
+                    "argv holds {resume_flag}, but the release states no resume_flag");
             if (turn->continues)
                 status = add(argv, turn->resume_flag, err);
         } else if (strcmp(*arg, "{output_schema}") == 0) {

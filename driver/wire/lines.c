@@ -1,9 +1,9 @@
 /*
  * wire/lines.c: bytes -> lines.
  *
- * The one place on the road where bytes wait for their end. A line that arrives whole is handed
- * out where it lies; only an unfinished one is copied, and each byte is searched for LF once, so
- * a frame that comes a byte at a time costs no more than one that comes at once.
+ * The one place on the road where bytes wait for their end. A line that arrives whole is
+ * handed out where it lies; only an unfinished one is copied, and each byte is searched for LF
+ * once, so a frame that comes a byte at a time costs no more than one that comes at once.
  */
 #include "wire/wire.h"
 
@@ -68,7 +68,8 @@ hand_out(struct cf_lines *lines, const char *line, size_t len, cf_line_fn *on_li
     lines->number++;
     if (len > 0 && line[len - 1] == '\r')
         len--;
-    if (len > lines->limit_bytes) { /* a BOM counts: it may have been held before it was known */
+    if (len >
+        lines->limit_bytes) { /* a BOM counts: it may have been held before it was known */
         on_line(user, line, lines->limit_bytes, lines->number, true);
         return;
     }
@@ -82,7 +83,8 @@ hand_out(struct cf_lines *lines, const char *line, size_t len, cf_line_fn *on_li
 /* Adds to the unfinished line; one longer than the limit is handed out now and dropped from
  * here on. A CR may still turn out to belong to the line's end, hence the one byte more. */
 static int
-hold_bounded(struct cf_lines *lines, const char *bytes, size_t len, cf_line_fn *on_line, void *user)
+hold_bounded(struct cf_lines *lines, const char *bytes, size_t len, cf_line_fn *on_line,
+             void *user)
 {
     size_t room = lines->limit_bytes + 1 - lines->held_len;
     bool is_over = len > room;
@@ -102,7 +104,8 @@ hold_bounded(struct cf_lines *lines, const char *bytes, size_t len, cf_line_fn *
 }
 
 int
-cf_lines_feed(struct cf_lines *lines, const char *bytes, size_t len, cf_line_fn *on_line, void *user)
+cf_lines_feed(struct cf_lines *lines, const char *bytes, size_t len, cf_line_fn *on_line,
+              void *user)
 {
     while (len > 0) {
         const char *end = memchr(bytes, '\n', len);
@@ -111,7 +114,8 @@ cf_lines_feed(struct cf_lines *lines, const char *bytes, size_t len, cf_line_fn 
         if (!lines->skipping && end != NULL && lines->held_len == 0) {
             hand_out(lines, bytes, part, on_line, user);
         } else {
-            if (!lines->skipping && part > 0 && hold_bounded(lines, bytes, part, on_line, user) < 0)
+            if (!lines->skipping && part > 0 &&
+                hold_bounded(lines, bytes, part, on_line, user) < 0)
                 return -1;
             if (end != NULL && !lines->skipping) {
                 hand_out(lines, lines->held, lines->held_len, on_line, user);

@@ -2,8 +2,8 @@
  * wire/oneshot.c: the stdout of a one-shot process.
  *
  * text: all of it is one message; it is handed on in valid UTF-8 as it comes. stream_json: one
- * observation a line; what a harness may author is a closed list, and the first line that breaks
- * the rules ends the reading, named by its number.
+ * observation a line; what a harness may author is a closed list, and the first line that
+ * breaks the rules ends the reading, named by its number.
  */
 #include "wire/wire.h"
 
@@ -28,14 +28,14 @@ struct cf_oneshot {
     char cut[4]; /* text: the beginning of a character whose rest has not come */
     size_t cut_len;
     unsigned swallow; /* text: continuation bytes that belong to a broken sequence */
-    uint64_t line; /* text: number of the line that is being read */
+    uint64_t line;    /* text: number of the line that is being read */
     uint64_t repairs;
     bool has_finished, is_broken, is_ended, has_no_memory;
 };
 
 static const char *const authorable[] = {
-    "observation.agent_message", "observation.agent_thinking",    "observation.tool_use",
-    "observation.tool_result",   "observation.file_changed",      "observation.context_compacted",
+    "observation.agent_message", "observation.agent_thinking", "observation.tool_use",
+    "observation.tool_result",   "observation.file_changed",   "observation.context_compacted",
     "observation.finished",
 };
 
@@ -73,7 +73,8 @@ is_authorable(const char *type)
 }
 
 static int
-check_object(const struct cf_oneshot *oneshot, json_t *object, uint64_t number, struct cf_error *err)
+check_object(const struct cf_oneshot *oneshot, json_t *object, uint64_t number,
+             struct cf_error *err)
 {
     const char *type = cf_json_str(object, "type");
 
@@ -86,11 +87,13 @@ check_object(const struct cf_oneshot *oneshot, json_t *object, uint64_t number, 
                             "line %llu of stdout (%.80s) comes after observation.finished",
                             (unsigned long long)number, type);
     if (!is_authorable(type)) {
-        (void)cf_error_set(err, CF_ERROR_HARNESS, 0,
-                           "line %llu of stdout has the type \"%.80s\", which a harness may not author",
-                           (unsigned long long)number, type);
-        return cf_error_fix(err, "a harness authors agent_message, agent_thinking, tool_use, tool_result, "
-                                 "file_changed, context_compacted and finished");
+        (void)cf_error_set(
+            err, CF_ERROR_HARNESS, 0,
+            "line %llu of stdout has the type \"%.80s\", which a harness may not author",
+            (unsigned long long)number, type);
+        return cf_error_fix(
+            err, "a harness authors agent_message, agent_thinking, tool_use, tool_result, "
+                 "file_changed, context_compacted and finished");
     }
     return 0;
 }
@@ -111,10 +114,12 @@ read_object(struct cf_oneshot *oneshot, const char *line, size_t len, uint64_t n
         break;
     default:
         quote(line, len, head, sizeof head);
-        (void)cf_error_set(&err, CF_ERROR_HARNESS, 0, "line %llu of stdout is not JSON: %.600s",
+        (void)cf_error_set(&err, CF_ERROR_HARNESS, 0,
+                           "line %llu of stdout is not JSON: %.600s",
                            (unsigned long long)number, head);
-        (void)cf_error_fix(&err, "with --output-mode stream_json every line of stdout is one observation; "
-                                 "write anything else to stderr");
+        (void)cf_error_fix(
+            &err, "with --output-mode stream_json every line of stdout is one observation; "
+                  "write anything else to stderr");
         break_off(oneshot, &err);
         return;
     }
@@ -126,7 +131,8 @@ read_object(struct cf_oneshot *oneshot, const char *line, size_t len, uint64_t n
     if (check_object(oneshot, object, number, &err) < 0) {
         break_off(oneshot, &err);
     } else {
-        oneshot->has_finished = strcmp(cf_json_str(object, "type"), "observation.finished") == 0;
+        oneshot->has_finished =
+            strcmp(cf_json_str(object, "type"), "observation.finished") == 0;
         if (oneshot->on.on_object != NULL)
             oneshot->on.on_object(oneshot->user, object, number);
     }
@@ -145,7 +151,8 @@ on_line(void *user, const char *line, size_t len, uint64_t number, bool overflow
     if (oneshot->is_broken || blank == len)
         return;
     if (overflow) {
-        (void)cf_error_set(&err, CF_ERROR_HARNESS, 0, "line %llu of stdout is longer than %zu bytes",
+        (void)cf_error_set(&err, CF_ERROR_HARNESS, 0,
+                           "line %llu of stdout is longer than %zu bytes",
                            (unsigned long long)number, oneshot->lines.limit_bytes);
         break_off(oneshot, &err);
     } else {
@@ -162,12 +169,13 @@ hand_text(struct cf_oneshot *oneshot, const char *text, size_t len)
         return;
     if (oneshot->on.on_text != NULL)
         oneshot->on.on_text(oneshot->user, text, len, oneshot->line);
-    for (const char *at = text; (at = memchr(at, '\n', len - (size_t)(at - text))) != NULL; at++)
+    for (const char *at = text; (at = memchr(at, '\n', len - (size_t)(at - text))) != NULL;
+         at++)
         oneshot->line++;
 }
 
-/* One replacement stands for a broken sequence of up to three bytes, wherever the stream is cut:
- * `seen` of them are behind us, continuation bytes that follow are swallowed. */
+/* One replacement stands for a broken sequence of up to three bytes, wherever the stream is
+ * cut: `seen` of them are behind us, continuation bytes that follow are swallowed. */
 static void
 hand_replacement(struct cf_oneshot *oneshot, size_t seen)
 {

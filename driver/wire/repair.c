@@ -1,9 +1,9 @@
 /*
  * wire/repair.c: reading a line as JSON, with one repair pass when strict reading fails.
  *
- * Agents cut strings between surrogates, print 2^64-1 token counts and pass tool output through
- * unchecked. Such a frame may be the answer a turn waits for, so it is mended by rules that are
- * written down (repair.h) and counted, never guessed.
+ * Agents cut strings between surrogates, print 2^64-1 token counts and pass tool output
+ * through unchecked. Such a frame may be the answer a turn waits for, so it is mended by rules
+ * that are written down (repair.h) and counted, never guessed.
  */
 #include "wire/repair.h"
 
@@ -142,7 +142,8 @@ repair_number(struct repair *r)
     bool is_whole = true;
     char text[400], *rest;
 
-    while (end < r->len && r->in[end] != '\0' && strchr("+-.0123456789eE", r->in[end]) != NULL) {
+    while (end < r->len && r->in[end] != '\0' &&
+           strchr("+-.0123456789eE", r->in[end]) != NULL) {
         is_whole = is_whole && strchr(".eE", r->in[end]) == NULL;
         digits += r->in[end] >= '0' && r->in[end] <= '9';
         end++;
@@ -156,7 +157,8 @@ repair_number(struct repair *r)
         is_huge = value > 1.7976931348623157e308 || value < -1.7976931348623157e308;
     }
     if (is_huge) {
-        replace(r, len, r->in[r->at] == '-' ? "-1.7976931348623157e308" : "1.7976931348623157e308");
+        replace(r, len,
+                r->in[r->at] == '-' ? "-1.7976931348623157e308" : "1.7976931348623157e308");
     } else if (is_whole && digits >= 19) {
         copy(r, len); /* may still fit: then it is a real number of the same value */
         replace(r, 0, ".0");
@@ -183,7 +185,8 @@ repair_line(struct repair *r)
 static enum cf_frame_fault
 read_strict(const char *line, size_t len, json_t **ret_value, char *why, size_t size)
 {
-    struct cf_json_limits limits = {.bytes = len + 1, .depth = FRAME_DEPTH, .containers_only = true};
+    struct cf_json_limits limits = {
+        .bytes = len + 1, .depth = FRAME_DEPTH, .containers_only = true};
     struct cf_error err = {0};
 
     switch (cf_json_read(line, len, &limits, ret_value, &err)) {

@@ -289,6 +289,30 @@ START_TEST(cancel_answers_pending_and_later_permissions_and_any_end_is_cancelled
 }
 END_TEST
 
+START_TEST(cancel_answers_every_pending_permission_and_leaves_file_requests)
+{
+    struct rig rig;
+
+    rig_open(&rig, (struct cf_acp_options){0});
+    rig_to_session(&rig, "{\"fs\":{\"readTextFile\":true}}");
+    rig.takes_requests = true;
+    rig_prompt(&rig);
+    rig_feed(&rig, PERMISSION("1", YES_NO) PERMISSION("2", YES_NO)
+                   "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"fs/read_text_file\",\"params\":{\"sessionId\":\"s1\",\"path\":\"/x\"}}\n"
+                   PERMISSION("4", YES_NO));
+    rig_feed(&rig, "{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"fs/read_text_file\",\"params\":{\"sessionId\":\"s1\",\"path\":\"/y\"}}\n");
+    const void *file = rig.handle;
+    cf_buf_reset(&rig.sent);
+    ck_assert_int_eq(cf_acp_cancel(rig.acp), 0);
+    expect_sent(&rig, "{\"jsonrpc\":\"2.0\",\"method\":\"session/cancel\",\"params\":{\"sessionId\":\"s1\"}}\n"
+                      "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"outcome\":{\"outcome\":\"cancelled\"}}}\n"
+                      "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"outcome\":{\"outcome\":\"cancelled\"}}}\n"
+                      "{\"jsonrpc\":\"2.0\",\"id\":4,\"result\":{\"outcome\":{\"outcome\":\"cancelled\"}}}\n");
+    ck_assert_int_eq(cf_acp_refuse(rig.acp, file, -32800, "Request cancelled"), 0);
+    rig_close(&rig);
+}
+END_TEST
+
 START_TEST(a_withdrawn_permission_is_answered_once)
 {
     struct rig rig;
@@ -586,6 +610,7 @@ UNIT_MAIN("wire/acp", tcase_add_test(tc, a_turn_from_initialize_to_end_turn);
           tcase_add_test(tc, the_agents_id_may_equal_ours);
           tcase_add_test(tc, options_are_picked_by_kind_and_never_by_position);
           tcase_add_test(tc, cancel_answers_pending_and_later_permissions_and_any_end_is_cancelled);
+          tcase_add_test(tc, cancel_answers_every_pending_permission_and_leaves_file_requests);
           tcase_add_test(tc, a_withdrawn_permission_is_answered_once);
           tcase_add_test(tc, advertised_requests_reach_the_owner);
           tcase_add_test(tc, extension_requests_are_answered_once_also_at_the_end);
