@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "json/json.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -295,14 +296,13 @@ static void
 on_call(void *user, const struct cf_relay_call *call)
 {
     struct cf_run *run = user;
-    json_t *ledger = cf_relay_ledger(run->relay);
-    size_t n = json_array_size(ledger);
-    cf_auto_free char *text = NULL;
+    json_t *row = run->host.on_call != NULL ? cf_relay_call_json(run->relay, call) : NULL;
     size_t len = 0;
+    cf_auto_free char *text = row != NULL ? cf_json_dump(row, &len) : NULL;
 
-    if (run->host.on_call != NULL && n > 0 && (text = cf_json_dump(json_array_get(ledger, n - 1), &len)) != NULL)
+    json_decref(row);
+    if (text != NULL)
         run->host.on_call(run->host.user, text, len);
-    json_decref(ledger);
     cf_turn_activity(run);
 }
 
@@ -398,6 +398,7 @@ sandbox_failed(void *user, const struct cf_error *err)
 {
     struct cf_run *run = user;
 
+    run->sandbox_lost = true;
     if (!run->sandbox_pending) {
         cf_hall_fail(run, err);
         return;
@@ -488,6 +489,200 @@ sandbox_undo(struct cf_steps *steps, struct cf_error *err)
     return 0;
 }
 
+/* ---- files: staged on the way down, collected on the way up ------------------------------- */
+
+static bool
+wants_collecting(const struct cf_run *run)
+{
+    return run->options.collect != NULL || run->options.state_out != NULL;
+}
+
+static bool
+wants_staging(const struct cf_run *run)
+{
+    return run->options.state_in != NULL || json_array_size(run->options.files) > 0;
+}
+
+/* Why nothing of the author's may run or be read any more, or NULL: it may. */
+static const char *
+why_not_after(const struct cf_run *run)
+{
+    if (run->sandbox_lost || run->sandbox == NULL)
+        return "the sandbox is gone";
+    if (run->end_wanted || run->error.kind == CF_ERROR_CANCELED)
+        return "the run was interrupted";
+    if (run->error.kind == CF_ERROR_DEADLINE || cf_hall_left_ms(run) == 0)
+        return "the whole command's time was over";
+    if (run->hook_aborted)
+        return "a hook failed";
+    return run->turn == 0 ? "no turn was begun" : NULL;
+}
+
+static void
+files_row_done(struct cf_run *run, int status, const struct cf_error *err)
+{
+    if (status < 0)
+        run->steps.err = *err;
+    cf_steps_settle(&run->steps, status);
+}
+
+static void
+on_folders_ready(struct cf_run *run, int status, const struct cf_error *err)
+{
+    struct cf_error why;
+
+    if (status < 0 || !wants_staging(run))
+        files_row_done(run, status, err);
+    else if (cf_stage_open(run, files_row_done, &why) < 0)
+        files_row_done(run, -1, &why);
+}
+
+static int
+files_start(struct cf_steps *steps, struct cf_error *err)
+{
+    struct cf_run *run = cf_run_of(steps);
+
+    if (wants_collecting(run))
+        return cf_collect_prepare(run, on_folders_ready, err);
+    on_folders_ready(run, 0, NULL);
+    return 0;
+}
+
+static void
+files_abort(struct cf_steps *steps)
+{
+    struct cf_run *run = cf_run_of(steps);
+
+    cf_stage_give_up(run);
+    cf_collect_give_up(run);
+}
+
+/* Nothing of ours is lost by it; what the author asked for did not come about. */
+static void
+keep_late_error(struct cf_run *run, const struct cf_error *err)
+{
+    if (run->error.kind == CF_ERROR_NONE && err->kind != CF_ERROR_CANCELED)
+        run->error = *err;
+}
+
+static void
+on_collected(struct cf_run *run, int status, const struct cf_error *err)
+{
+    if (status < 0)
+        keep_late_error(run, err);
+    uv_timer_stop(&run->phase);
+    cf_hall_phase(run, "files", "collect", cf_clock_ms() - run->after_began_ms);
+    cf_steps_settle(&run->steps, 0);
+}
+
+static void
+on_collect_deadline(uv_timer_t *timer)
+{
+    struct cf_run *run = timer->data;
+    struct cf_error why;
+
+    (void)cf_error_set(&why, CF_ERROR_DEADLINE, 0, "the whole command's time was over while files were collected");
+    (void)cf_error_fix(&why, "raise --timeout, or collect less with --collect-limit");
+    keep_late_error(run, &why);
+    cf_collect_give_up(run);
+}
+
+static int
+files_undo(struct cf_steps *steps, struct cf_error *err)
+{
+    struct cf_run *run = cf_run_of(steps);
+    const char *why_not = why_not_after(run);
+
+    if (run->collect == NULL) {
+        cf_steps_settle(steps, 0);
+        return 0;
+    }
+    run->after_began_ms = cf_clock_ms();
+    if (why_not != NULL) {
+        cf_collect_skip(run, why_not, on_collected);
+        return 0;
+    }
+    uv_timer_start(&run->phase, on_collect_deadline, cf_hall_left_ms(run), 0);
+    cf_collect_begin(run, on_collected);
+    return 0;
+}
+
+/* ---- hooks --------------------------------------------------------------------------------- */
+
+static bool
+has_hooks(const struct cf_run *run, enum cf_hook_phase phase)
+{
+    return json_array_size(run->options.hooks[phase]) > 0;
+}
+
+static void
+on_hooks_post(struct cf_run *run, int status, const struct cf_error *err)
+{
+    if (status < 0)
+        run->steps.err = *err;
+    cf_steps_settle(&run->steps, status);
+}
+
+static int
+hooks_start(struct cf_steps *steps, struct cf_error *err)
+{
+    struct cf_run *run = cf_run_of(steps);
+
+    if (has_hooks(run, CF_HOOK_POST_MATERIALIZE))
+        return cf_hooks_open(run, CF_HOOK_POST_MATERIALIZE, on_hooks_post, err);
+    cf_steps_settle(steps, 0);
+    return 0;
+}
+
+static void
+hooks_abort(struct cf_steps *steps)
+{
+    cf_hooks_give_up(cf_run_of(steps));
+}
+
+static void
+on_hooks_pre(struct cf_run *run, int status, const struct cf_error *err)
+{
+    if (status < 0)
+        keep_late_error(run, err);
+    cf_hall_phase(run, "hooks", "pre_writeback", cf_clock_ms() - run->after_began_ms);
+    cf_steps_settle(&run->steps, 0);
+}
+
+/* The harness is gone, its children too: what is read from now on stands still. */
+static void
+on_all_killed(void *user, int status, json_t *answer, const struct cf_error *err)
+{
+    struct cf_run *run = user;
+    struct cf_error why;
+
+    if (!run->after_pending)
+        return;
+    run->after_pending = false;
+    if (why_not_after(run) != NULL || !has_hooks(run, CF_HOOK_PRE_WRITEBACK)) {
+        cf_hooks_skip(run, CF_HOOK_PRE_WRITEBACK);
+        cf_steps_settle(&run->steps, 0);
+    } else if (cf_hooks_open(run, CF_HOOK_PRE_WRITEBACK, on_hooks_pre, &why) < 0) {
+        on_hooks_pre(run, -1, &why);
+    }
+}
+
+static int
+hooks_undo(struct cf_steps *steps, struct cf_error *err)
+{
+    struct cf_run *run = cf_run_of(steps);
+    struct cf_error why;
+
+    run->after_began_ms = cf_clock_ms();
+    run->after_pending = has_hooks(run, CF_HOOK_PRE_WRITEBACK) || wants_collecting(run);
+    if (!run->after_pending)
+        cf_steps_settle(steps, 0);
+    else if (why_not_after(run) != NULL ||
+             cf_link_signal_all(cf_sandbox_link(run->sandbox), SIGKILL, on_all_killed, run, &why) < 0)
+        on_all_killed(run, -1, NULL, NULL);
+    return 0;
+}
+
 /* ---- session ---------------------------------------------------------------------------- */
 
 static int
@@ -568,6 +763,8 @@ const struct cf_step cf_rows[CF_ROW_COUNT] = {
     {"image", image_start, image_undo, image_abort, 0},
     {"relay", relay_start, relay_undo, NULL, 0},
     {"sandbox", sandbox_start, sandbox_undo, sandbox_abort, 0},
+    {"files", files_start, files_undo, files_abort, 0},
+    {"hooks", hooks_start, hooks_undo, hooks_abort, 0},
     {"session", session_start, session_undo, session_abort, 0},
 };
 
@@ -579,4 +776,24 @@ cf_rows_hurry(struct cf_run *run)
         cf_sandbox_close(run->sandbox, run->close_grace_ms, on_sandbox_closed, run);
     if (run->lane_closing && run->close_grace_ms < LINGER_MS)
         cf_rows_lane_gone(run);
+    if (run->end_wanted) {
+        on_all_killed(run, -1, NULL, NULL);
+        cf_hooks_give_up(run);
+        cf_collect_give_up(run);
+    }
+}
+
+bool
+cf_rows_are_after(const struct cf_run *run)
+{
+    return run->steps.at > CF_ROW_SANDBOX && (wants_collecting(run) || has_hooks(run, CF_HOOK_PRE_WRITEBACK));
+}
+
+bool
+cf_rows_is_silent(const struct cf_run *run, const struct cf_step *row)
+{
+    ptrdiff_t at = row - cf_rows;
+
+    return at == CF_ROW_OWNER || at == CF_ROW_REAP || (at == CF_ROW_FILES && !wants_staging(run)) ||
+           (at == CF_ROW_HOOKS && !has_hooks(run, CF_HOOK_POST_MATERIALIZE));
 }
