@@ -53,12 +53,22 @@ const struct cf_flag cf_launch_table[] = {
     {"--model", CF_FLAG_TEXT, F(model), "M", "CHECKFU_MODEL, and for the next steps"},
     {"--connection-file", CF_FLAG_TEXT, F(connection_file), "F", "its defaults give --sandbox, --model"},
     {"--api-url", CF_FLAG_TEXT, F(api_url), "U", "kept in the next steps"},
+    {"files and hooks", CF_FLAG_TITLE, 0, NULL, NULL},
+    {"--file", CF_FLAG_LIST, F(files), "SRC:DST", "stage a file or folder before the first turn (repeat)"},
+    {"--collect", CF_FLAG_TEXT, F(collect), "DIR", "the working directory after the run, into a new DIR"},
+    {"--state-in", CF_FLAG_TEXT, F(state_in), "DIR", "oneshot: the first turn continues this state"},
+    {"--state-out", CF_FLAG_TEXT, F(state_out), "DIR", "save the state for --state-in, into a new DIR"},
+    {"--hook-post-materialize", CF_FLAG_LIST, F(hooks_post), "CMD", "run before the first turn (repeat, at most 16)"},
+    {"--hook-pre-writeback", CF_FLAG_LIST, F(hooks_pre), "CMD", "run before files are collected (repeat)"},
+    {"--hook-on-failure", CF_FLAG_TEXT, F(hook_on_failure), "WHAT", "abort (default) or continue"},
+    {"--hook-timeout", CF_FLAG_TIME, F(hook_ms), "T", "of each hook (60s, at most 3600s)"},
     {"limits", CF_FLAG_TITLE, 0, NULL, NULL},
     {"--memory", CF_FLAG_BYTES, F(memory), "SIZE", "2g; no swap on top"},
     {"--cpus", CF_FLAG_REAL, F(cpus), "N", "2"},
     {"--pids", CF_FLAG_NUMBER, F(pids), "N", "512"},
     {"--disk", CF_FLAG_BYTES, F(disk), "SIZE", "4g: layer, volumes and /tmp"},
     {"--output-limit", CF_FLAG_BYTES, F(output_limit), "SIZE", "256m on stdout"},
+    {"--collect-limit", CF_FLAG_BYTES, F(collect_limit), "SIZE", "1g: what --collect and --state-out take"},
     {"--timeout", CF_FLAG_TIME, F(timeout_ms), "T", "whole command (600s)"},
     {"--start-timeout", CF_FLAG_TIME, F(start_ms), "T", "each step up to an open session (60s)"},
     {"--turn-timeout", CF_FLAG_TIME, F(turn_ms), "T", "300s"},
@@ -289,6 +299,115 @@ set_env(json_t *options, const struct cf_flag_list *list, struct cf_error *err)
     return 0;
 }
 
+/* SRC:DST at the last colon: names on this machine may hold one, in the sandbox seldom. */
+static int
+set_files(json_t *options, const struct cf_flag_list *list, struct cf_error *err)
+{
+    json_t *files = json_array();
+    struct stat st;
+
+    for (size_t i = 0; i < list->count; i++) {
+        const char *item = list->items[i], *colon = strrchr(item, ':');
+        cf_auto_free char *source = colon != NULL ? strndup(item, (size_t)(colon - item)) : NULL;
+        json_t *file = NULL;
+        if (source == NULL || *source == '\0' || colon[1] == '\0') {
+            (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "--file: %.200s is not SRC:DST", item);
+            (void)cf_error_fix(err, "e.g. --file ./config.json:.agent/config.json");
+        } else if (stat(source, &st) < 0) {
+            (void)cf_error_set(err, CF_ERROR_CONFIG, errno, "--file: %.200s: %s", source, strerror(errno));
+        } else if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
+            (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "--file: %.200s is neither a regular file nor a folder", source);
+        } else if ((file = json_pack("{s:s, s:s}", "source", source, "target", colon + 1)) == NULL) {
+            (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "--file: a name that is not UTF-8; stage the folder it is in");
+        }
+        if (file == NULL) {
+            json_decref(files);
+            return -1;
+        }
+        (void)json_array_append_new(files, file);
+    }
+    if (list->count > 0)
+        return json_object_set_new(options, "files", files);
+    json_decref(files);
+    return 0;
+}
+
+/* A JSON array is an exact argv; anything else is a command for the image's shell. */
+static int
+set_commands(json_t *hooks, const char *name, const struct cf_flag_list *list, struct cf_error *err)
+{
+    json_t *commands = json_array();
+
+    for (size_t i = 0; i < list->count; i++) {
+        const char *item = list->items[i];
+        json_t *command = *item == '[' ? cf_json_parse(item, strlen(item), NULL, err) : json_string(item);
+        if (command == NULL) {
+            json_decref(commands);
+            if (*item != '[')
+                return cf_error_set(err, CF_ERROR_CONFIG, 0, "--hook: %.60s is not UTF-8", item);
+            (void)cf_error_wrap(err, "--hook: %.60s", item);
+            return cf_error_fix(err, "an argument that begins with [ is an argv in JSON: '[\"/bin/true\"]'; for the "
+                                     "shell's own [ write: test ...");
+        }
+        (void)json_array_append_new(commands, command);
+    }
+    return json_object_set_new(hooks, name, commands);
+}
+
+static int
+set_hooks(const struct cf_launch_flags *f, json_t *options, struct cf_error *err)
+{
+    json_t *hooks;
+
+    if (f->hooks_post.count + f->hooks_pre.count == 0 && f->hook_on_failure == NULL && f->hook_ms == 0)
+        return 0;
+    hooks = json_object();
+    (void)json_object_set_new(options, "hooks", hooks);
+    set_text(hooks, "on_failure", f->hook_on_failure);
+    set_number(hooks, "timeout_ms", f->hook_ms);
+    if (set_commands(hooks, "post_materialize", &f->hooks_post, err) < 0)
+        return -1;
+    return set_commands(hooks, "pre_writeback", &f->hooks_pre, err);
+}
+
+/* What fills a folder wants it absent or empty: seen before an engine is asked for anything. */
+static int
+check_fresh(const char *flag, const char *dir, struct cf_error *err)
+{
+    struct dirent *entry;
+    DIR *handle = dir != NULL ? opendir(dir) : NULL;
+    size_t entries = 0;
+
+    if (handle == NULL && (dir == NULL || errno == ENOENT))
+        return 0;
+    if (handle == NULL)
+        return cf_error_set(err, CF_ERROR_CONFIG, errno, "%s: %.200s: %s", flag, dir, strerror(errno));
+    while (entries == 0 && (entry = readdir(handle)) != NULL)
+        entries += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    (void)closedir(handle);
+    if (entries == 0)
+        return 0;
+    (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "%s: %.200s is not empty", flag, dir);
+    return cf_error_fix(err, "name a folder that does not exist yet");
+}
+
+static int
+set_places(const struct cf_launch_flags *f, json_t *options, struct cf_error *err)
+{
+    struct stat st;
+
+    set_text(options, "collect", f->collect);
+    set_text(options, "state_in", f->state_in);
+    set_text(options, "state_out", f->state_out);
+    if (f->state_in != NULL && stat(f->state_in, &st) < 0)
+        return cf_error_set(err, CF_ERROR_CONFIG, errno, "--state-in: %.200s: %s", f->state_in, strerror(errno));
+    if (f->state_in != NULL && !S_ISDIR(st.st_mode))
+        return cf_error_set(err, CF_ERROR_CONFIG, 0, "--state-in: %.200s is not a folder", f->state_in);
+    if (check_fresh("--collect", f->collect, err) < 0 || check_fresh("--state-out", f->state_out, err) < 0)
+        return -1;
+    return set_files(options, &f->files, err);
+}
+
 static int
 options_of_flags(const struct cf_launch_flags *f, const struct cf_launch *launch, json_t *options, struct cf_error *err)
 {
@@ -311,6 +430,7 @@ options_of_flags(const struct cf_launch_flags *f, const struct cf_launch *launch
     set_number(limits, "pids", f->pids);
     set_number(limits, "disk_bytes", f->disk);
     set_number(limits, "output_bytes", f->output_limit);
+    set_number(limits, "collect_bytes", f->collect_limit);
     if (f->cpus != 0)
         (void)json_object_set_new(limits, "cpus", json_real(f->cpus));
     set_number(deadlines, "whole", f->timeout_ms);
@@ -322,6 +442,8 @@ options_of_flags(const struct cf_launch_flags *f, const struct cf_launch *launch
     set_number(deadlines, "session", f->start_ms);
     (void)json_object_set_new(options, "limits", limits);
     (void)json_object_set_new(options, "deadlines_ms", deadlines);
+    if (set_hooks(f, options, err) < 0 || set_places(f, options, err) < 0)
+        return -1;
     return set_env(options, &f->env, err);
 }
 

@@ -286,7 +286,7 @@ static const struct cf_flag extra[] = {
 int
 cf_cli_run(int argc, char **argv)
 {
-    struct cf_flag table[64];
+    struct cf_flag table[128]; /* extra and the launch flags */
     size_t count = CF_COUNT(extra);
     struct cf_launch_flags flags = {0};
     struct cf_launch launch = {0};

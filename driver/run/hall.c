@@ -104,7 +104,7 @@ free_run(struct cf_run *run)
     json_t **values[] = {&run->findings, &run->turns,       &run->timings, &run->removed,  &run->left,
                          &run->isolation, &run->limits,     &run->exit_facts, &run->image_json, &run->ledger,
                          &run->relay_totals, &run->capability_set, &run->declared, &run->agent_info, &run->turn_meta,
-                         &run->held_action, &run->engine_json};
+                         &run->held_action, &run->engine_json, &run->staged, &run->collected};
 
     for (size_t i = 0; i < CF_COUNT(values); i++)
         json_decref(*values[i]);
@@ -114,6 +114,7 @@ free_run(struct cf_run *run)
     cf_grammar_free(run->grammar);
     cf_buf_release(&run->harness.input);
     cf_tail_release(&run->harness.stderr_tail);
+    cf_changes_free(run->changes);
     cf_release_done(&run->release);
     cf_run_options_done(&run->options);
     free(run->failure_tail);
@@ -211,7 +212,7 @@ on_row(struct cf_steps *steps, const struct cf_step *row, bool entered)
 
     if (steps->dir == CF_STEPS_UP) {
         notice_failed_row(run);
-        if (run->teardown_began_ms == 0) {
+        if (run->teardown_began_ms == 0 && !cf_rows_are_after(run)) {
             run->teardown_began_ms = cf_clock_ms();
             cf_hall_phase(run, "teardown", "", UINT64_MAX);
         }
@@ -219,7 +220,7 @@ on_row(struct cf_steps *steps, const struct cf_step *row, bool entered)
     }
     if (!entered)
         keep_engine_facts(run);
-    if (strcmp(row->name, "owner") != 0 && strcmp(row->name, "reap") != 0)
+    if (!cf_rows_is_silent(run, row))
         cf_hall_phase(run, row->name, "",
                       entered ? UINT64_MAX : steps->took_ms[steps->at]);
 }
@@ -269,7 +270,9 @@ on_kick(uv_timer_t *timer)
     }
     if (run->cancel_wanted) {
         run->cancel_wanted = false;
-        if (run->state == CF_HALL_OPEN && run->turn_state != CF_TURN_NONE)
+        if (run->state == CF_HALL_OPEN && run->turn_state == CF_TURN_LISTING)
+            run->is_canceled = true; /* nothing has begun yet: turn.c sees it */
+        else if (run->state == CF_HALL_OPEN && run->turn_state != CF_TURN_NONE)
             run->lane->cancel(run);
     }
     if (run->prompt_wanted && run->state == CF_HALL_OPEN && run->turn_state == CF_TURN_NONE) {
@@ -368,6 +371,10 @@ prepare(struct cf_run *run, const char *release_json, size_t release_len, const 
     if (cf_run_options_decode(options_json, options_len, &run->options, err) < 0 ||
         cf_release_decode(release_json, release_len, &run->release, NULL, NULL, err) < 0)
         return -1;
+    if (run->options.state_in != NULL && run->release.resume_flag == NULL) {
+        (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "a state is given, but this release has no resume flag to continue it");
+        return cf_error_fix(err, "state resume_flag in a oneshot-v1 release, or stage the folder as files");
+    }
     if (run->options.build_context == NULL) {
         if (cf_image_ref_parse(run->release.image, &ref, err) < 0)
             return cf_error_wrap(err, "image");
@@ -458,6 +465,8 @@ void
 cf_run_close(struct cf_run *run, uint64_t grace_ms, const struct cf_error *why)
 {
     run->close_wanted = true;
+    if (why != NULL)
+        run->end_wanted = true;
     if (grace_ms < run->close_grace_ms)
         run->close_grace_ms = grace_ms;
     if (run->state < CF_HALL_DOWN && why != NULL && run->error.kind == CF_ERROR_NONE)

@@ -17,6 +17,8 @@
 #include "loop/steps.h"
 #include "observe/observe.h"
 #include "relay/relay.h"
+#include "run/files.h"
+#include "run/hooks.h"
 #include "run/image.h"
 #include "run/options.h"
 #include "run/release.h"
@@ -28,7 +30,7 @@
 #define CF_HALL_FINDINGS_MOST 200u
 
 enum cf_hall_state { CF_HALL_OPENING, CF_HALL_OPEN, CF_HALL_DOWN, CF_HALL_OVER };
-enum cf_turn_state { CF_TURN_NONE, CF_TURN_STAGING, CF_TURN_RUNNING, CF_TURN_DRAINING, CF_TURN_CLEARING };
+enum cf_turn_state { CF_TURN_NONE, CF_TURN_LISTING, CF_TURN_STAGING, CF_TURN_RUNNING, CF_TURN_DRAINING, CF_TURN_CLEARING };
 
 struct cf_prompt { /* the turn's wishes, decoded from cf_run_prompt's document */
     json_t *json;  /* owns what is borrowed below */
@@ -36,6 +38,11 @@ struct cf_prompt { /* the turn's wishes, decoded from cf_run_prompt's document *
     size_t text_len;
     json_t *output_schema; /* or NULL */
     const char *prompt_nonce, *answer_nonce, *prior_nonce, *answer_json;
+};
+
+enum {
+    CF_ROW_ENGINE, CF_ROW_OWNER, CF_ROW_REAP, CF_ROW_IMAGE, CF_ROW_RELAY, CF_ROW_SANDBOX, CF_ROW_FILES, CF_ROW_HOOKS,
+    CF_ROW_SESSION, CF_ROW_COUNT
 };
 
 /* What the two wires do differently. */
@@ -81,6 +88,7 @@ struct cf_run {
     struct cf_prompt next_prompt;
     bool prompt_wanted;
     uint64_t close_grace_ms;
+    bool end_wanted; /* closed for a reason: nothing but teardown any more */
 
     struct cf_engine *engine;
     bool connect_pending, image_pending, image_given_up, sandbox_pending, begun;
@@ -109,6 +117,13 @@ struct cf_run {
     bool login_tried;
     bool lane_closing;
 
+    struct cf_stage *stage;     /* while files go in */
+    struct cf_collect *collect; /* from its preparation until all came out */
+    struct cf_changes *changes;
+    struct cf_hooks *hooks;     /* while hooks run */
+    bool sandbox_lost, hook_aborted, after_pending;
+    uint64_t after_began_ms;    /* of what comes between the last turn and teardown */
+
     struct cf_normalizer *normalizer;
     struct cf_grammar *grammar;
     uint64_t seq;
@@ -131,7 +146,8 @@ struct cf_run {
     bool failure_told;       /* its observation is out */
     json_t *findings, *turns, *timings, *removed, *left, *isolation, *limits;
     json_t *image_json, *engine_json, *ledger, *relay_totals;
-    uint64_t teardown_began_ms, took_ms[8];
+    json_t *staged, *collected; /* or NULL */
+    uint64_t teardown_began_ms, took_ms[CF_ROW_COUNT];
     unsigned findings_dropped;
     bool teardown_proven;
     char *failure_tail;      /* last lines of a failed build, or of cf-init's own words */
@@ -146,7 +162,6 @@ void cf_hall_phase(struct cf_run *run, const char *name, const char *step, uint6
 uint64_t cf_hall_left_ms(const struct cf_run *run); /* of the whole command */
 
 /* rows.c */
-enum { CF_ROW_ENGINE, CF_ROW_OWNER, CF_ROW_REAP, CF_ROW_IMAGE, CF_ROW_RELAY, CF_ROW_SANDBOX, CF_ROW_SESSION, CF_ROW_COUNT };
 extern const struct cf_step cf_rows[CF_ROW_COUNT];
 static inline struct cf_run *
 cf_run_of(struct cf_steps *steps)
@@ -155,12 +170,15 @@ cf_run_of(struct cf_steps *steps)
 }
 void cf_rows_lane_gone(struct cf_run *run); /* the harness has ended, or was waited for long enough */
 void cf_rows_hurry(struct cf_run *run);
+bool cf_rows_are_after(const struct cf_run *run); /* on the way back, but teardown has not begun yet */
+bool cf_rows_is_silent(const struct cf_run *run, const struct cf_step *row); /* no phase of its own */
 
 /* turn.c */
 void cf_turn_begin(struct cf_run *run);
 /* The wire's own end: what the turn came to. Settles after `drain_ms` of quiet. */
 void cf_turn_finish(struct cf_run *run, const char *stop_reason, json_t *turn_meta, uint64_t frame, uint64_t drain_ms);
 void cf_turn_fail(struct cf_run *run, const struct cf_error *err); /* settles at once */
+void cf_turn_conclude(struct cf_run *run);    /* the turn's output is over: its file changes, then settle */
 void cf_turn_settle(struct cf_run *run);      /* terminal observation, on_turn */
 void cf_turn_activity(struct cf_run *run);    /* bytes came: restarts quiet and idle clocks */
 int cf_prompt_decode(const char *json, size_t len, struct cf_prompt *prompt, struct cf_error *err);
@@ -180,6 +198,9 @@ void cf_harness_end_input(struct cf_run *run);
 int cf_harness_count_output(struct cf_run *run, size_t len); /* -1: over the budget, the run has failed */
 void cf_harness_stderr(struct cf_run *run, const char *bytes, size_t len);
 void cf_harness_exited(struct cf_run *run, const struct cf_exit *exit);
+/* The environment of a hook: the author's variables, without the way to the model. Yours, with each
+ * item (cf_argv_free); NULL: it does not fit. */
+char **cf_harness_env_for_hook(const struct cf_run *run);
 void cf_harness_reset(struct cf_run *run); /* forgets the process; keeps tail and facts for the result */
 void cf_harness_start_error(const struct cf_run *run, const struct cf_start_failure *why, struct cf_error *err);
 /* "exit code 3", "signal 9 (SIGKILL), out of memory (limit 512 MiB)"; adds the last stderr line. */

@@ -212,7 +212,7 @@ on_cleared(void *user, int status, json_t *answer, const struct cf_error *err)
 
     if (run->turn_state != CF_TURN_CLEARING || --run->clearing > 0)
         return; /* a name that could not be unlinked is the harness's own doing */
-    cf_turn_settle(run);
+    cf_turn_conclude(run);
 }
 
 static void
@@ -393,6 +393,11 @@ spawn_turn(struct cf_run *run)
     struct cf_error why;
     char **argv;
 
+    if (run->is_canceled) { /* while its files were staged */
+        (void)snprintf(run->stop_reason, sizeof run->stop_reason, "interrupted");
+        clear_files(run);
+        return;
+    }
     (void)snprintf(prompt_path, sizeof prompt_path, "%s/%s", root_of(run), PROMPT_FILE);
     (void)snprintf(schema_path, sizeof schema_path, "%s/%s", root_of(run), SCHEMA_FILE);
     if (run->release.prompt_is_path)

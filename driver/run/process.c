@@ -82,12 +82,12 @@ expand_value(const struct cf_run *run, const char *value)
     return cf_buf_take(&out, NULL);
 }
 
+/* The way to the model: what the harness has, and a hook has not. */
 static void
-env_make(const struct cf_run *run, struct env_list *env)
+env_add_model(const struct cf_run *run, struct env_list *env)
 {
-    const char *token = cf_relay_token(run->relay), *name;
+    const char *token = cf_relay_token(run->relay);
     unsigned port = run->options.relay_port;
-    json_t *value;
 
     env_add(env, "ANTHROPIC_BASE_URL=http://127.0.0.1:%u", port);
     env_add(env, "ANTHROPIC_API_KEY=%s", token);
@@ -97,6 +97,16 @@ env_make(const struct cf_run *run, struct env_list *env)
     env_add(env, "CHECKFU_MODEL_BASE_URL=http://127.0.0.1:%u", port);
     env_add(env, "CHECKFU_MODEL_TOKEN=%s", token);
     env_add(env, "CHECKFU_DEADLINE_MS=%llu", (unsigned long long)budget_ms(run));
+}
+
+static void
+env_make(const struct cf_run *run, bool is_hook, struct env_list *env)
+{
+    const char *name;
+    json_t *value;
+
+    if (!is_hook)
+        env_add_model(run, env);
     json_object_foreach(run->options.env, name, value)
     {
         cf_auto_free char *text = expand_value(run, json_string_value(value));
@@ -105,6 +115,21 @@ env_make(const struct cf_run *run, struct env_list *env)
         else
             env_add(env, "%s=%s", name, text);
     }
+}
+
+char **
+cf_harness_env_for_hook(const struct cf_run *run)
+{
+    struct env_list env = {.count = 0};
+    char **items;
+
+    env_make(run, true, &env);
+    items = env.failed ? NULL : calloc(env.count + 1, sizeof *items);
+    if (items == NULL)
+        env_free(&env);
+    else
+        memcpy(items, env.items, env.count * sizeof *items);
+    return items;
 }
 
 int
@@ -120,7 +145,7 @@ cf_harness_spawn(struct cf_run *run, char **argv, bool with_stdin, const struct 
     while (argv[argc] != NULL)
         argc++;
     full = calloc(argc + 2, sizeof *full);
-    env_make(run, &env);
+    env_make(run, false, &env);
     if (full == NULL || env.failed) {
         (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "the environment does not fit (at most 590 variables)");
     } else {

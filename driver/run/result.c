@@ -113,6 +113,8 @@ cf_result_make(struct cf_run *run)
     (void)json_object_set_new(result, "model_calls", run->ledger != NULL ? json_incref(run->ledger) : json_array());
     (void)json_object_set_new(result, "model_totals", or_null(run->relay_totals));
     (void)json_object_set_new(result, "harness", harness_json(run));
+    (void)json_object_set_new(result, "staged", or_null(run->staged));
+    (void)json_object_set_new(result, "collected", run->collected != NULL ? json_incref(run->collected) : json_array());
     (void)json_object_set_new(result, "timings_ms", or_null(run->timings));
     (void)json_object_set_new(result, "limits", or_null(run->limits));
     (void)json_object_set_new(result, "isolation", or_null(run->isolation));

@@ -75,17 +75,31 @@ on_idle(uv_timer_t *timer)
     cf_hall_fail(run, &why);
 }
 
+/* The folder as it was before the turn is known: the lane's part begins. */
+static void
+begin_lane(struct cf_run *run)
+{
+    struct cf_error why;
+
+    if (run->turn_state != CF_TURN_LISTING)
+        return;
+    run->turn_state = CF_TURN_STAGING;
+    if (run->is_canceled)
+        cf_turn_finish(run, "interrupted", NULL, 0, 0);
+    else if (run->lane->begin(run, &why) < 0)
+        cf_turn_fail(run, &why);
+}
+
 void
 cf_turn_begin(struct cf_run *run)
 {
     struct cf_relay_turn relay_turn;
-    struct cf_error why;
 
     cf_prompt_done(&run->prompt);
     run->prompt = run->next_prompt;
     memset(&run->next_prompt, 0, sizeof run->next_prompt);
     run->turn++;
-    run->turn_state = CF_TURN_STAGING;
+    run->turn_state = CF_TURN_LISTING;
     run->is_canceled = run->terminal_sent = run->turn_failed = false;
     run->stop_reason[0] = '\0';
     run->turn_error.kind = CF_ERROR_NONE;
@@ -99,14 +113,22 @@ cf_turn_begin(struct cf_run *run)
     if (run->options.idle_ms > 0)
         uv_timer_start(&run->idle, on_idle, run->options.idle_ms, 0);
     cf_hall_phase(run, "turn", "", UINT64_MAX);
-    if (run->lane->begin(run, &why) < 0)
-        cf_turn_fail(run, &why);
+    cf_changes_turn_begin(run, begin_lane);
+}
+
+void
+cf_turn_conclude(struct cf_run *run)
+{
+    if (run->turn_state == CF_TURN_NONE)
+        return;
+    uv_timer_stop(&run->settle);
+    cf_changes_turn_end(run, cf_turn_settle);
 }
 
 static void
 on_quiet(uv_timer_t *timer)
 {
-    cf_turn_settle(timer->data);
+    cf_turn_conclude(timer->data);
 }
 
 void
@@ -171,6 +193,7 @@ cf_turn_settle(struct cf_run *run)
     if (run->turn_state == CF_TURN_NONE || run->terminal_sent)
         return;
     run->terminal_sent = true;
+    cf_changes_turn_over(run);
     uv_timer_stop(&run->phase);
     uv_timer_stop(&run->idle);
     uv_timer_stop(&run->settle);
