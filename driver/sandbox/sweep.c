@@ -238,7 +238,7 @@ remove_one(struct slot *slot, struct cf_error *err)
     if (strcmp(kind, "volume") == 0)
         return cf_engine_volume_remove(engine, id, on_removed, slot, &slot->call, err);
     /* By force, for its tags; without pruning, for its untagged parents may be somebody's cache. */
-    return cf_engine_image_remove(engine, id, /* force= */ true, /* noprune= */ true, on_removed, slot,
+    return cf_engine_image_remove(engine, id, /* force= */ true, /* noprune= */ false, on_removed, slot,
                                   &slot->call, err);
 }
 
