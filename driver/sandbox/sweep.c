@@ -237,7 +237,7 @@ remove_one(struct slot *slot, struct cf_error *err)
         return cf_engine_network_remove(engine, id, on_removed, slot, &slot->call, err);
     if (strcmp(kind, "volume") == 0)
         return cf_engine_volume_remove(engine, id, on_removed, slot, &slot->call, err);
-    /* By force, for its tags; without pruning, for its untagged parents may be somebody's cache. */
+    /* By force, for its tags; with its untagged parents, for those were the steps of our build. */
     return cf_engine_image_remove(engine, id, /* force= */ true, /* noprune= */ false, on_removed, slot,
                                   &slot->call, err);
 }
