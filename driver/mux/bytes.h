@@ -30,7 +30,7 @@ void cf_mux_bytes_drop(struct cf_mux_bytes *bytes, size_t len);
 static inline const char *
 cf_mux_bytes_front(const struct cf_mux_bytes *bytes)
 {
-    return bytes->data + bytes->head;
+    return bytes->data == NULL ? NULL : bytes->data + bytes->head;
 }
 
 #endif

@@ -46,7 +46,6 @@ check_data(struct cf_mux *mux, struct cf_error *err)
         return broken(mux, err, "data after half-close");
     if (mux->frame.length > channel->recv_credit)
         return broken(mux, err, "data past its credit");
-    channel->recv_credit -= mux->frame.length;
     return 0;
 }
 
@@ -168,8 +167,11 @@ take_payload(struct cf_mux *mux, const char *bytes, size_t len, struct cf_error 
 
     mux->frame_left -= (uint32_t)len;
     if (mux->frame.kind == CF_MUX_DATA) {
-        if (mux->frame_channel != NULL)
+        if (mux->frame_channel != NULL) {
+            /* spent as it is handed over: a closing owner gives back what it holds, and only that */
+            mux->frame_channel->recv_credit -= (uint32_t)len;
             mux->events->on_data(mux->user, mux->frame_channel, bytes, len);
+        }
         return 0;
     }
     if (mux->frame.kind == CF_MUX_CONTROL)

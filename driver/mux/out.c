@@ -189,6 +189,8 @@ follow_data_frames(struct cf_mux *mux, size_t len)
 void
 cf_mux_taken(struct cf_mux *mux, size_t len)
 {
+    if (len == 0)
+        return;
     if (mux->peeked_urgent) {
         mux->urgent_taken += len;
         cf_mux_bytes_drop(&mux->urgent, len);

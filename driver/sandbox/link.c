@@ -59,6 +59,7 @@ cf_link_enter(struct cf_link *link)
 void
 cf_link_discard(struct cf_link *link, struct cf_link_junk *junk)
 {
+    junk->is_junk = true;
     SLIST_INSERT_HEAD(&link->junk, junk, in_junk);
 }
 

@@ -27,6 +27,8 @@ is_lingering(const struct cf_door *door)
 static void
 drop(struct cf_door *door)
 {
+    if (door->junk.is_junk)
+        return;
     LIST_REMOVE(door, in_list);
     cf_mux_close(&door->link->mux, &door->channel.mux);
     cf_link_discard(door->link, &door->junk);

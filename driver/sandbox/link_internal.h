@@ -11,6 +11,7 @@
  * but when the outermost call into the link is about to return. */
 struct cf_link_junk {
     SLIST_ENTRY(cf_link_junk) in_junk;
+    bool is_junk; /* given up already, by a callback further up the stack */
 };
 SLIST_HEAD(cf_link_junk_list, cf_link_junk);
 

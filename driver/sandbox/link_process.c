@@ -199,7 +199,7 @@ close_channels(struct cf_process *process)
 static void
 discard_when_over(struct cf_process *process)
 {
-    if (!process->is_free || !process->is_answered || (process->pid != 0 && !process->has_ended))
+    if (process->junk.is_junk || !process->is_free || !process->is_answered || (process->pid != 0 && !process->has_ended))
         return;
     LIST_REMOVE(process, in_list);
     cf_link_discard(process->link, &process->junk);
@@ -262,8 +262,7 @@ on_answer(struct cf_link *link, void *object, json_t *answer, const struct cf_er
     } else {
         start_failed(process, answer);
     }
-    if (!link->is_freed)
-        discard_when_over(process);
+    discard_when_over(process);
 }
 
 static int
@@ -435,8 +434,7 @@ cf_process_take_exit(struct cf_link *link, json_t *event)
     process->has_ended = true;
     if (may_tell(process) && process->events->on_exit != NULL)
         process->events->on_exit(process->user, process, &facts);
-    if (!link->is_freed)
-        discard_when_over(process);
+    discard_when_over(process);
 }
 
 void
