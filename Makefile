@@ -47,6 +47,7 @@ $(B)/%.o: %.c
 
 # .incbin is not seen by -MMD
 $(B)/driver/schema/builtin.o: $(wildcard proto/harness-*.schema.json)
+$(B)/driver/cli/init.o: $(wildcard docker/init-*/*)
 
 define room_archive
 $(call archive,$(1)): $(call objs,$(1))

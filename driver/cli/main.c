@@ -21,6 +21,7 @@ static const struct {
     {"validate", cf_cli_validate, "a release, an observation or a vector file"},
     {"schema", cf_cli_schema, "admit a JSON Schema, or check an instance against one"},
     {"correspond", cf_cli_correspond, "agent-correspondence/v0.1: events, claims, journal"},
+    {"init", cf_cli_init, "a small working wrapper to begin with: oneshot or acp"},
     {"catalog", cf_cli_catalog, "the support matrix, ceilings and reachability"},
     {"ps", cf_cli_ps, "what this installation holds in the engine"},
     {"reap", cf_cli_reap, "remove what dead runs left"},
