@@ -96,6 +96,8 @@ is_repeated(const struct cf_normalizer *n, const char *message_id, const char *t
     const struct last_message *last = &n->last;
     bool has_ids = message_id != NULL || last->message_id != NULL;
 
+    if (!n->options.is_acp)
+        return false; /* a pipe's pieces are no messages: what comes twice was written twice */
     if (last->chunks < 2 || last->is_cut || last->was_repeated || last->text.len != len)
         return false;
     if (message_id != NULL && cf_str_same(message_id, last->message_id))

@@ -155,6 +155,21 @@ START_TEST(text_that_only_looks_repeated_is_kept)
 }
 END_TEST
 
+START_TEST(text_of_a_pipe_is_never_taken_for_repeated)
+{
+    struct watch w;
+
+    watch_open(&w, false);
+    watch_turn(&w);
+    cf_normalizer_text(w.n, "12345678", 8, 1);
+    cf_normalizer_text(w.n, "abcdefgh", 8, 1);
+    cf_normalizer_text(w.n, "12345678abcdefgh", 16, 1);
+    cf_normalizer_finished(w.n, NULL, NULL, 1);
+    expect_said(&w, "agent_message@1 {\"content\":\"12345678abcdefgh12345678abcdefgh\"}\nfinished@1 {\"stop_reason\":\"end_turn\"}\n");
+    watch_close(&w);
+}
+END_TEST
+
 START_TEST(blocks_that_are_no_text_are_left_out_and_counted)
 {
     struct watch w;
@@ -352,6 +367,7 @@ UNIT_MAIN("observe/normalizer", tcase_add_test(tc, chunks_of_a_run_are_one_messa
           tcase_add_test(tc, text_is_split_at_the_bound_and_never_in_a_pair);
           tcase_add_test(tc, a_message_sent_whole_after_streaming_is_told_once);
           tcase_add_test(tc, text_that_only_looks_repeated_is_kept);
+          tcase_add_test(tc, text_of_a_pipe_is_never_taken_for_repeated);
           tcase_add_test(tc, blocks_that_are_no_text_are_left_out_and_counted);
           tcase_add_test(tc, nothing_comes_after_the_terminal);
           tcase_add_test(tc, cost_is_the_difference_over_the_turn);
