@@ -156,8 +156,11 @@ play(const char *file)
                       result.summary, (int)result.frame);
     }
     ck_assert_uint_eq(r.failed_calls, is_bad_key);
-    if (getenv("CF_SHOW_RECORDINGS") != NULL)
-        printf("== %s\n%s%s", file, r.watch.log.len ? r.watch.log.data : "", r.watch.findings.len ? r.watch.findings.data : "");
+    if (getenv("CF_OBSERVATIONS_OUT") != NULL) { /* for a second opinion by another validator */
+        FILE *out = fopen(getenv("CF_OBSERVATIONS_OUT"), "a");
+        fputs(r.watch.raw.data, out);
+        fclose(out);
+    }
     cf_acp_free(r.acp);
     json_decref(r.capability_set);
     watch_close(&r.watch);

@@ -19,6 +19,7 @@ struct watch {
     struct cf_grammar *g;
     struct cf_schema *schema;
     struct cf_buf log, findings;
+    struct cf_buf raw;    /* the observations as they are, a line each */
     uint64_t seq, frame;
     size_t longest;       /* text of an observation, in bytes */
     json_t *checkpoint;   /* the last one */
@@ -68,8 +69,11 @@ watch_observation(void *user, const struct cf_observation *said)
     json_decref(tree);
     if (o.text_len > w->longest)
         w->longest = o.text_len;
-    if (!w->is_quiet)
+    if (!w->is_quiet) {
         log_line(w, &o);
+        cf_buf_add(&w->raw, o.json, o.json_len);
+        cf_buf_adds(&w->raw, "\n");
+    }
     (void)cf_grammar_feed(w->g, &o);
 }
 
@@ -115,6 +119,7 @@ watch_close(struct watch *w)
     json_decref(w->checkpoint);
     cf_buf_release(&w->log);
     cf_buf_release(&w->findings);
+    cf_buf_release(&w->raw);
 }
 
 static inline void
