@@ -82,6 +82,7 @@ struct cf_sandbox {
     json_t *inspect; /* of the created container: what is in force */
     char *container_id;
     bool create_sent, create_uncertain, container_removed;
+    struct cf_error create_error; /* while a create without an answer is looked up */
     struct cf_volume_slot volumes[CF_PLAN_VOLUMES_MOST];
     struct cf_prefix_slot prefixes[CF_PREFIX_MOST];
     size_t prefix_count;

@@ -190,6 +190,47 @@ log_warnings(struct cf_sandbox *sb, const json_t *reply)
     }
 }
 
+static int
+take_container(struct cf_sandbox *sb, const json_t *reply, struct cf_error *err)
+{
+    const char *id = cf_json_str(reply, "Id");
+
+    if (id == NULL || strlen(id) < 12 || strlen(id) > 128 || !cf_is_hex(id, strlen(id)))
+        return cf_error_set(err, CF_ERROR_ENGINE, 0, "the engine created a container, but its answer has no id");
+    return cf_str_copy(&sb->container_id, id, err);
+}
+
+/* The name is random and ours: what bears it, and our label, is what we asked for. */
+static void
+on_looked_up(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+{
+    struct cf_sandbox *sb = user;
+    struct cf_error own = sb->create_error;
+    struct cf_labels labels;
+
+    if (status == 0 && cf_labels_read(cf_json_obj(cf_json_obj(reply->json, "Config"), "Labels"), &labels) &&
+        strcmp(labels.sandbox, sb->name) == 0) {
+        sb->create_uncertain = false;
+        status = take_container(sb, reply->json, &own);
+    } else {
+        status = -1;
+    }
+    settle_call(sb, status, &own);
+}
+
+/* Its answer was lost, or somebody has the name: the first try may have been more than a try
+ * (libcurl repeats a request whose connection died). So it is looked up, not repeated. */
+static bool
+look_up(struct cf_sandbox *sb, const struct cf_error *err)
+{
+    struct cf_error unused = {0};
+
+    if (sb->steps.canceled || (!sb->create_uncertain && err->code != 409))
+        return false;
+    sb->create_error = *err;
+    return cf_engine_container_inspect(sb->engine, sb->name, on_looked_up, sb, &sb->call, &unused) == 0;
+}
+
 static void
 on_created(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
 {
@@ -197,12 +238,10 @@ on_created(void *user, int status, const struct cf_engine_reply *reply, const st
     struct cf_error own = {0};
 
     sb->create_uncertain = is_unanswered(status, reply);
+    if (status < 0 && look_up(sb, err))
+        return;
     if (status == 0) {
-        const char *id = cf_json_str(reply->json, "Id");
-        if (id == NULL || strlen(id) < 12 || strlen(id) > 128 || !cf_is_hex(id, strlen(id)))
-            status = cf_error_set(&own, CF_ERROR_ENGINE, 0, "the engine created a container, but its answer has no id");
-        else
-            status = cf_str_copy(&sb->container_id, id, &own);
+        status = take_container(sb, reply->json, &own);
         log_warnings(sb, reply->json);
         err = &own;
     }

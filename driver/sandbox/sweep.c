@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SLOTS = 4, PAUSE_FIRST_MS = 20, PAUSE_MOST_MS = 1000 };
+enum { SLOTS = 4, PAUSE_FIRST_MS = 20, PAUSE_MOST_MS = 1000, PATIENCE_MS = 3000 };
 
 struct slot {
     struct cf_sweep *sweep;
@@ -28,13 +28,14 @@ struct cf_sweep {
     struct cf_sweep_rule rule;
     cf_sweep_done_fn *done;
     void *user;
-    uv_timer_t deadline, pause;
+    uv_timer_t deadline;
+    uv_timer_t pause; /* between two passes; within one, the patience with its calls */
     int handles_open;
     uint64_t began_ms, pause_ms;
     struct slot slots[SLOTS];
     int in_flight, clean_passes;
     size_t next;    /* index into todo while removing */
-    bool is_removing, has_failed, is_over_time, is_finished;
+    bool has_failed, is_over_time, is_finished, is_impatient;
     json_t *todo;   /* [{"kind","id","name"}], sorted by kind */
     json_t *stuck;  /* id -> {"kind","id","name","why"}: what a delete could not remove so far */
     char unasked[200]; /* why the last listing failed; "" when it did not */
@@ -141,6 +142,30 @@ pass_later(struct cf_sweep *sweep)
     pass_again(sweep, sweep->pause_ms);
 }
 
+/* Each one's own callback still comes. */
+static void
+cancel_calls(struct cf_sweep *sweep)
+{
+    for (int i = 0; i < SLOTS; i++)
+        cf_engine_call_cancel(sweep->slots[i].call);
+}
+
+/* A call that hangs must not take the time in which another try would have done it. */
+static void
+on_patience_over(uv_timer_t *timer)
+{
+    struct cf_sweep *sweep = timer->data;
+
+    sweep->is_impatient = true;
+    cancel_calls(sweep);
+}
+
+static void
+be_patient(struct cf_sweep *sweep)
+{
+    uv_timer_start(&sweep->pause, on_patience_over, PATIENCE_MS, 0);
+}
+
 static void
 on_deadline(uv_timer_t *timer)
 {
@@ -148,12 +173,10 @@ on_deadline(uv_timer_t *timer)
 
     sweep->is_over_time = true;
     uv_timer_stop(&sweep->pause);
-    if (sweep->in_flight == 0) {
+    if (sweep->in_flight == 0)
         finish(sweep, false);
-        return;
-    }
-    for (int i = 0; i < SLOTS; i++)
-        cf_engine_call_cancel(sweep->slots[i].call); /* each one's own callback still comes */
+    else
+        cancel_calls(sweep);
 }
 
 static struct slot *
@@ -170,7 +193,7 @@ take_slot(struct cf_sweep *sweep)
 static void
 note_closing(struct cf_sweep *sweep, int status, const struct cf_error *err)
 {
-    if (status < 0 && err->kind == CF_ERROR_CANCELED)
+    if (status < 0 && err->kind == CF_ERROR_CANCELED && !sweep->is_impatient)
         sweep->is_over_time = true;
 }
 
@@ -197,7 +220,7 @@ keep_why(struct cf_sweep *sweep, json_t *item, const char *why)
 static void
 removing_over(struct cf_sweep *sweep)
 {
-    sweep->is_removing = false;
+    uv_timer_stop(&sweep->pause);
     if (sweep->has_failed) {
         pass_later(sweep);
     } else {
@@ -215,13 +238,15 @@ on_removed(void *user, int status, const struct cf_engine_reply *reply, const st
 
     note_closing(sweep, status, err);
     if (status < 0 && err->kind != CF_ERROR_NOT_FOUND) {
-        keep_why(sweep, item, err->text);
+        keep_why(sweep, item, err->kind == CF_ERROR_CANCELED ? "the engine did not answer in time" : err->text);
     } else {
         if (status == 0 && reply->http_status != 404) /* else somebody else was faster */
             (void)json_array_append(sweep->result.removed, item);
         (void)json_object_del(sweep->stuck, cf_json_str(item, "id"));
     }
     free_slot(slot);
+    if (!sweep->is_impatient && !sweep->is_over_time)
+        be_patient(sweep);
     remove_more(sweep);
 }
 
@@ -260,7 +285,7 @@ remove_more(struct cf_sweep *sweep)
     struct cf_error err = {0};
     struct slot *slot;
 
-    while (!sweep->is_over_time && sweep->next < json_array_size(sweep->todo) && (slot = take_slot(sweep)) != NULL) {
+    while (!sweep->is_over_time && !sweep->is_impatient && sweep->next < json_array_size(sweep->todo) && (slot = take_slot(sweep)) != NULL) {
         json_t *item = json_array_get(sweep->todo, sweep->next);
         if (!is_turn_of(sweep, item))
             break;
@@ -303,8 +328,8 @@ judge_listing(struct cf_sweep *sweep)
         return;
     }
     sweep->clean_passes = 0;
-    sweep->is_removing = true;
     sweep->next = 0;
+    be_patient(sweep);
     remove_more(sweep);
 }
 
@@ -369,12 +394,13 @@ on_listed(void *user, int status, const struct cf_engine_reply *reply, const str
         if (!json_is_array(entries))
             listing_failed(sweep, slot->kind, "its answer is not a list");
     } else {
-        listing_failed(sweep, slot->kind, err->text);
+        listing_failed(sweep, slot->kind, err->kind == CF_ERROR_CANCELED ? "it did not answer in time" : err->text);
     }
     json_array_foreach(entries, i, entry)
         take_entry(sweep, slot->kind, entry);
     free_slot(slot);
     if (sweep->in_flight == 0) {
+        uv_timer_stop(&sweep->pause);
         sort_todo(sweep);
         judge_listing(sweep);
     }
@@ -387,7 +413,8 @@ begin_pass(struct cf_sweep *sweep)
         [CF_CONTAINER] = "containers", [CF_NETWORK] = "networks", [CF_VOLUME] = "volumes", [CF_IMAGE] = "images"};
     struct cf_error err = {0};
 
-    sweep->has_failed = false;
+    sweep->has_failed = sweep->is_impatient = false;
+    be_patient(sweep);
     sweep->unasked[0] = '\0';
     (void)json_array_clear(sweep->todo);
     for (int kind = 0; kind < CF_RESOURCE_KINDS; kind++) {
@@ -400,8 +427,10 @@ begin_pass(struct cf_sweep *sweep)
         }
         sweep->in_flight++;
     }
-    if (sweep->in_flight == 0)
+    if (sweep->in_flight == 0) {
+        uv_timer_stop(&sweep->pause);
         judge_listing(sweep);
+    }
 }
 
 /* ---- the door --------------------------------------------------------------------------- */

@@ -16,9 +16,10 @@
 
 enum {
     ENGINE_TIME_MS = 10000, /* beside the grace, for the engine's own work */
-    KILL_PATIENCE_MS = 5000,
+    KILL_PATIENCE_MS = 3000,
     WAIT_AFTER_END_MS = 2000, /* the stream has ended: the wait's answer follows */
-    LATE_CREATE_MS = 2000,    /* how long a create without an answer is looked for */
+    REMOVE_PATIENCE_MS = 4000, /* for the first try; the sweep tries again */
+    LATE_CREATE_MS = 2000,     /* how long a create without an answer is looked for */
 };
 
 uint64_t
@@ -235,7 +236,7 @@ cf_undo_create(struct cf_steps *steps, struct cf_error *err)
         cf_steps_settle(steps, 0);
         return 0;
     }
-    wait_at_most(sb, UINT64_MAX, on_removal_overdue);
+    wait_at_most(sb, REMOVE_PATIENCE_MS, on_removal_overdue);
     return cf_engine_container_remove(sb->engine, id, on_container_removed, sb, &sb->call, err);
 }
 
@@ -261,7 +262,7 @@ cf_undo_volumes(struct cf_steps *steps, struct cf_error *err)
 
     cf_row_begin(sb);
     if (sb->plan.volume_count > 0)
-        wait_at_most(sb, UINT64_MAX, on_removal_overdue);
+        wait_at_most(sb, REMOVE_PATIENCE_MS, on_removal_overdue);
     for (size_t i = 0; i < sb->plan.volume_count; i++) {
         if (!sb->volumes[i].is_sent)
             continue;
