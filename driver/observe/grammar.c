@@ -8,6 +8,7 @@
 #include "observe/observe.h"
 
 #include "base/str.h"
+#include "base/utf8.h"
 
 #include <jansson.h>
 #include <stdarg.h>
@@ -117,6 +118,7 @@ broke(struct cf_grammar *g, enum cf_grammar_check check, uint64_t seq, uint64_t 
     va_start(args, fmt);
     vsnprintf(violation->summary, sizeof violation->summary, fmt, args);
     va_end(args);
+    cf_utf8_make_line(violation->summary); /* an agent's id may have been cut in a character */
     return -1;
 }
 
@@ -364,6 +366,7 @@ verdict(struct cf_grammar_result *ret, enum cf_verdict value, const char *fmt, .
     va_start(args, fmt);
     vsnprintf(ret->summary, sizeof ret->summary, fmt, args);
     va_end(args);
+    cf_utf8_make_line(ret->summary);
 }
 
 static void
@@ -493,6 +496,8 @@ cf_grammar_result(const struct cf_grammar *g, enum cf_grammar_check check,
         ret->seq = violation->seq;
         ret->frame = violation->frame;
         memcpy(ret->summary, violation->summary, sizeof ret->summary);
+    } else if (!g->is_acp && check > CF_GRAMMAR_TOOL_CORRELATION) {
+        verdict(ret, CF_VERDICT_SKIPPED, "a one-shot process has no such channel");
     } else {
         judge(g, check, ret);
     }

@@ -286,6 +286,35 @@ START_TEST(tool_ids_are_unique_in_the_run)
 }
 END_TEST
 
+START_TEST(a_summary_is_a_line_of_valid_text)
+{
+    struct cf_grammar *g = cf_grammar_new(true);
+    struct cf_grammar_result result;
+    char id[200] = "x\n";
+
+    while (strlen(id) < 150)
+        strcat(id, "\xe2\x82\xac");
+    (void)feed(g, CF_OBSERVATION_READY, NULL, 1);
+    (void)feed(g, CF_OBSERVATION_TOOL_RESULT, id, 2);
+    cf_grammar_result(g, CF_GRAMMAR_TOOL_CORRELATION, &result);
+    json_t *text = json_string(result.summary);
+    ck_assert_msg(text != NULL && strchr(result.summary, '\n') == NULL, "%s", result.summary);
+    json_decref(text);
+    cf_grammar_free(g);
+}
+END_TEST
+
+START_TEST(a_one_shot_process_has_no_steering_to_judge)
+{
+    struct cf_grammar *g = cf_grammar_new(false);
+
+    expect_result(g, CF_GRAMMAR_STEERING_DELIVERED, CF_VERDICT_SKIPPED, "no such channel", 0);
+    expect_result(g, CF_GRAMMAR_SUBAGENT_CORRELATION, CF_VERDICT_SKIPPED, "no such channel", 0);
+    expect_result(g, CF_GRAMMAR_TOOL_CORRELATION, CF_VERDICT_PASSED, "0 uses", 0);
+    cf_grammar_free(g);
+}
+END_TEST
+
 UNIT_MAIN("observe/grammar", tcase_add_test(tc, two_nested_subagents_interleave);
           tcase_add_test(tc, subagents_that_break_the_rules_are_named);
           tcase_add_test(tc, a_call_first_met_in_a_permission_keeps_its_author);
@@ -295,4 +324,6 @@ UNIT_MAIN("observe/grammar", tcase_add_test(tc, two_nested_subagents_interleave)
           tcase_add_test(tc, a_drain_has_three_ends_and_two_skips);
           tcase_add_test(tc, ready_comes_once_and_first);
           tcase_add_test(tc, each_turn_has_one_terminal_and_nothing_after_it);
+          tcase_add_test(tc, a_summary_is_a_line_of_valid_text);
+          tcase_add_test(tc, a_one_shot_process_has_no_steering_to_judge);
           tcase_add_test(tc, tool_ids_are_unique_in_the_run);)

@@ -408,6 +408,42 @@ START_TEST(what_the_agent_does_not_advertise_is_not_asked)
 }
 END_TEST
 
+START_TEST(the_rest_of_the_method_map_is_spoken)
+{
+    struct rig rig;
+    struct cf_error err = {0};
+    json_t *mode = js("{\"modeId\":\"code\"}"), *option = js("{\"configId\":\"model\",\"value\":\"m\"}");
+    json_t *gone = js("{\"sessionId\":\"old\"}"), *params = js("{\"cwd\":\"/w\",\"mcpServers\":[]}");
+
+    rig_open(&rig, (struct cf_acp_options){0});
+    ok(cf_acp_initialize(rig.acp, NULL, &err), &err);
+    rig_feed(&rig, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":1,\"agentCapabilities\":{\"auth\":{\"logout\":{}},"
+                   "\"sessionCapabilities\":{\"resume\":{},\"list\":{},\"delete\":{},\"close\":null}}}}\n");
+    cf_buf_reset(&rig.sent);
+    ok(cf_acp_session_resume(rig.acp, "s1", params, &err), &err);
+    rig_feed(&rig, "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}\n");
+    ok(cf_acp_request(rig.acp, "session/set_mode", mode, NULL, NULL, &err), &err);
+    ok(cf_acp_request(rig.acp, "session/set_config_option", option, NULL, NULL, &err), &err);
+    ok(cf_acp_request(rig.acp, "session/list", NULL, rig_reply, &rig, &err), &err);
+    ok(cf_acp_request(rig.acp, "session/delete", gone, NULL, NULL, &err), &err);
+    ok(cf_acp_request(rig.acp, "logout", NULL, NULL, NULL, &err), &err);
+    ck_assert_int_eq(cf_acp_session_close(rig.acp), 0); /* null is not advertised */
+    rig_feed(&rig, "{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":null}\n{\"jsonrpc\":\"2.0\",\"id\":5,\"error\":{\"code\":1,\"message\":\"\"}}\n");
+    expect_sent(&rig, "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"session/resume\",\"params\":{\"sessionId\":\"s1\",\"cwd\":\"/w\",\"mcpServers\":[]}}\n"
+                      "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"session/set_mode\",\"params\":{\"sessionId\":\"s1\",\"modeId\":\"code\"}}\n"
+                      "{\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"session/set_config_option\",\"params\":{\"sessionId\":\"s1\",\"configId\":\"model\",\"value\":\"m\"}}\n"
+                      "{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"session/list\",\"params\":{}}\n"
+                      "{\"jsonrpc\":\"2.0\",\"id\":6,\"method\":\"session/delete\",\"params\":{\"sessionId\":\"old\"}}\n"
+                      "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"logout\",\"params\":{}}\n");
+    expect_log(&rig, "initialized@2\nsession s1@4\nreply error@11\n");
+    json_decref(mode);
+    json_decref(option);
+    json_decref(gone);
+    json_decref(params);
+    rig_close(&rig);
+}
+END_TEST
+
 START_TEST(a_loaded_session_is_history_until_its_answer)
 {
     struct rig rig;
@@ -615,6 +651,7 @@ UNIT_MAIN("wire/acp", tcase_add_test(tc, a_turn_from_initialize_to_end_turn);
           tcase_add_test(tc, advertised_requests_reach_the_owner);
           tcase_add_test(tc, extension_requests_are_answered_once_also_at_the_end);
           tcase_add_test(tc, what_the_agent_does_not_advertise_is_not_asked);
+          tcase_add_test(tc, the_rest_of_the_method_map_is_spoken);
           tcase_add_test(tc, a_loaded_session_is_history_until_its_answer);
           tcase_add_test(tc, login_is_found_and_tried);
           tcase_add_test(tc, late_output_is_a_finding_that_names_both_frames);
