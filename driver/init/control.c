@@ -80,8 +80,9 @@ cf_control_count_sent(struct cf_init *init)
         init->mark_count--;
         init->unanswered--;
     }
-    /* orphans are a counter too: told when the last word about them has gone out */
-    if (init->orphans > init->orphans_told && init->mux.urgent.len == 0) {
+    /* orphans are a counter too: told when the last word about them has gone out, and at the end
+     * by bye, which nothing may follow */
+    if (init->shutdown_deadline_ms == 0 && init->orphans > init->orphans_told && init->mux.urgent.len == 0) {
         cf_control_event(init, json_pack("{s:s, s:I, s:I}", "ev", "orphan", "count",
                                          (json_int_t)(init->orphans - init->orphans_told), "total",
                                          (json_int_t)init->orphans));

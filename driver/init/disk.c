@@ -78,7 +78,8 @@ count_entry(struct cf_init *init, const struct stat *info)
 {
     nlink_t names = info->st_nlink > 0 && !S_ISDIR(info->st_mode) ? info->st_nlink : 1;
 
-    if (info->st_ctime + 1 >= init->started_at)
+    if (info->st_ctim.tv_sec > init->started_at.tv_sec ||
+        (info->st_ctim.tv_sec == init->started_at.tv_sec && info->st_ctim.tv_nsec >= init->started_at.tv_nsec))
         init->disk->so_far += blocks_of(info) / names; /* each of its names adds its share */
 }
 

@@ -20,6 +20,7 @@
 #include <sys/queue.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <time.h>
 
 #define CF_INIT_EXIT_DEAD_MAN 70 /* stdin ended, or the pings did */
 #define CF_INIT_EXIT_OWN_FAULT 71
@@ -242,7 +243,7 @@ struct cf_init {
     struct cf_disk *disk;
     int oom_score_fd;
     char oom_score[16];
-    time_t started_at; /* wall clock: files changed since count as the run's */
+    struct timespec started_at; /* by the clock of file times: what changed since is the run's */
 
     uint64_t ping_timeout_ms, last_ping_ms;
     uint64_t shutdown_deadline_ms; /* 0: not asked */

@@ -129,7 +129,7 @@ set_up(struct cf_init *init, const struct arguments *arguments)
     init->exit_code = -1;
     init->ping_timeout_ms = arguments->ping_timeout_ms;
     init->last_ping_ms = cf_clock_ms();
-    init->started_at = time(NULL);
+    (void)clock_gettime(CLOCK_REALTIME_COARSE, &init->started_at); /* always there */
     cf_mux_init(&init->mux, &options, &cf_stream_mux_events, init);
     init->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (init->epoll_fd < 0)

@@ -364,6 +364,24 @@ START_TEST(files_past_the_limit_raise_the_disk_event_once)
 }
 END_TEST
 
+START_TEST(what_was_there_before_the_run_is_not_the_runs)
+{
+    static const char *const folders[] = {"/usr/bin", "/usr/sbin", NULL};
+    struct ask ask = {0};
+    struct box box;
+
+    if (!box_start(&box))
+        return;
+    ASK(&box, &ask, cf_link_disk_watch(box.link, 1u << 20, folders, ask_done, &ask, &err_));
+    box_turns(&box, 1500);
+    ck_assert_uint_eq(box.disk_used, 0);
+    ASK(&box, &ask, cf_link_disk_watch(box.link, 1, (const char *const[]){"/no/such", NULL}, ask_done, &ask, &err_));
+    ck_assert_int_eq(ask.err.code, ENOENT);
+    ask_release(&ask);
+    box_stop(&box);
+}
+END_TEST
+
 START_TEST(an_open_file_without_a_name_counts_too)
 {
     const char *folders[] = {NULL, NULL};
@@ -393,4 +411,5 @@ UNIT_MAIN("sandbox/link: files", tcase_add_test(tc, stat_tells_the_real_path_and
           tcase_add_test(tc, a_full_disk_is_told_as_such); tcase_add_test(tc, a_manifest_names_everything_once);
           tcase_add_test(tc, a_tree_too_deep_is_cut_and_says_so);
           tcase_add_test(tc, files_past_the_limit_raise_the_disk_event_once);
+          tcase_add_test(tc, what_was_there_before_the_run_is_not_the_runs);
           tcase_add_test(tc, an_open_file_without_a_name_counts_too);)

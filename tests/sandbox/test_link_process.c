@@ -485,6 +485,53 @@ START_TEST(when_pid_1_is_gone_everything_open_is_lost_once)
 }
 END_TEST
 
+static long
+resident_kib(pid_t pid)
+{
+    char path[64], line[128];
+    long kib = 0;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    file = fopen(path, "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        sscanf(line, "VmRSS: %ld", &kib);
+    if (file != NULL)
+        fclose(file);
+    return kib;
+}
+
+START_TEST(a_thousand_processes_leave_nothing_in_pid_1)
+{
+    const char *const argv[] = {"/bin/echo", "x", NULL};
+    struct cf_spawn spawn = {.argv = argv, .with_stdin = true};
+    struct proc procs[10];
+    struct ask ask = {0};
+    long before = 0;
+    struct box box;
+
+    if (!box_start(&box))
+        return;
+    for (int round = 0; round < 100; round++) {
+        for (int i = 0; i < 10; i++)
+            proc_spawn(&box, &procs[i], &spawn);
+        for (int i = 0; i < 10; i++) {
+            cf_process_close_stdin(procs[i].process);
+            BOX_UNTIL(&box, 5000, proc_is_over(&procs[i]));
+            proc_release(&procs[i]);
+        }
+        before = round == 10 ? resident_kib(box.ns.pid) : before;
+    }
+    ASK(&box, &ask, cf_link_facts(box.link, ask_done, &ask, &err_));
+    ck_assert_int_eq(json_integer_value(json_object_get(ask.answer, "channels")), 0);
+    ck_assert_int_eq(json_integer_value(json_object_get(ask.answer, "processes")), 0);
+    if (getenv("ASAN_OPTIONS") == NULL) /* which keeps what was freed */
+        ck_assert_int_le(resident_kib(box.ns.pid), before + 64);
+    ask_release(&ask);
+    box_stop(&box);
+}
+END_TEST
+
 START_TEST(two_hundred_requests_at_once_wait_their_turn)
 {
     static struct ask asks[200];
@@ -525,4 +572,5 @@ UNIT_MAIN("sandbox/link: processes", tcase_add_test(tc, hello_tells_who_it_is);
           tcase_add_test(tc, shutdown_ends_everything_says_bye_and_exits_with_zero);
           tcase_add_test(tc, shutdown_ends_a_fork_bomb_at_its_limit);
           tcase_add_test(tc, when_pid_1_is_gone_everything_open_is_lost_once);
+          tcase_add_test(tc, a_thousand_processes_leave_nothing_in_pid_1);
           tcase_add_test(tc, two_hundred_requests_at_once_wait_their_turn);)
