@@ -118,6 +118,11 @@ void acp_on_request(struct cf_acp *acp, json_t *id, const char *method, json_t *
 void acp_on_notification(struct cf_acp *acp, const char *method, json_t *params, uint64_t number);
 void acp_release_held(struct cf_acp *acp);
 void acp_drop_held(struct cf_acp *acp);
+
+/* acp_pending.c */
+struct acp_pending *acp_add_pending(struct cf_acp *acp, json_t *id, json_t *params);
+void acp_forget_pending(struct cf_acp *acp, const void *handle);
+void acp_withdraw_pending(struct cf_acp *acp, const json_t *id);
 void acp_cancel_pending(struct cf_acp *acp);
 void acp_drop_pending(struct cf_acp *acp);
 void acp_settle_pending(struct cf_acp *acp, const json_t *id);

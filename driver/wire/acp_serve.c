@@ -1,5 +1,5 @@
 /*
- * wire/acp_serve.c: what the agent asks and tells.
+ * wire/acp_serve.c: what the agent asks and tells, and who hears of it.
  *
  * Every request gets exactly one answer, whatever it asks: an agent blocks on an unanswered
  * one and the whole turn hangs. Notifications are never answered.
@@ -13,120 +13,6 @@
 #include <string.h>
 
 #define TOLD_METHODS_MAX 64u
-
-/* ---- the agent's requests in flight ---- */
-
-static void
-forget_pending(struct acp_pending *pending)
-{
-    json_decref(pending->id);
-    json_decref(pending->params);
-    free(pending);
-}
-
-static struct acp_pending *
-take_pending(struct cf_acp *acp, const void *handle)
-{
-    for (struct acp_pending **at = &acp->pending; *at != NULL; at = &(*at)->next) {
-        if ((*at)->serial == (uintptr_t)handle) {
-            struct acp_pending *pending = *at;
-            *at = pending->next;
-            acp->pending_count--;
-            return pending;
-        }
-    }
-    return NULL;
-}
-
-static struct acp_pending *
-find_pending(struct cf_acp *acp, const json_t *id)
-{
-    for (struct acp_pending *at = acp->pending; at != NULL; at = at->next)
-        if (json_typeof(at->id) == json_typeof(id) && json_equal(at->id, (json_t *)id) == 1)
-            return at;
-    return NULL;
-}
-
-static struct acp_pending *
-add_pending(struct cf_acp *acp, json_t *id, json_t *params)
-{
-    struct acp_pending **end = &acp->pending;
-    struct acp_pending *pending = calloc(1, sizeof *pending);
-
-    if (pending == NULL) {
-        acp->has_no_memory = true;
-        return NULL;
-    }
-    pending->serial = ++acp->next_serial;
-    pending->id = json_incref(id);
-    pending->params = json_incref(params);
-    while (*end != NULL)
-        end = &(*end)->next;
-    *end = pending;
-    acp->pending_count++;
-    return pending;
-}
-
-void
-acp_drop_pending(struct cf_acp *acp)
-{
-    while (acp->pending != NULL) {
-        struct acp_pending *pending = acp->pending;
-        acp->pending = pending->next;
-        acp->pending_count--;
-        forget_pending(pending);
-    }
-}
-
-/* The right last word to a request whose turn or reason is gone. */
-static void
-answer_gone(struct cf_acp *acp, struct acp_pending *pending)
-{
-    json_t *cancel;
-
-    if (pending->is_permission) {
-        (void)acp_send_outcome(acp, pending->id, NULL);
-    } else if (pending->is_elicitation) {
-        cancel = json_pack("{s:s}", "action", "cancel");
-        (void)acp_send_result(acp, pending->id, cancel);
-        json_decref(cancel);
-    } else {
-        (void)acp_send_error(acp, pending->id, RPC_CANCELLED, "Request cancelled");
-    }
-    if (acp->on.on_request_gone != NULL)
-        acp->on.on_request_gone(acp->user, (const void *)pending->serial);
-}
-
-/* Permissions and questions of a canceled turn. File and terminal requests are answered by the
- * owner as they end. */
-void
-acp_cancel_pending(struct cf_acp *acp)
-{
-    struct acp_pending **at = &acp->pending;
-
-    while (*at != NULL) {
-        struct acp_pending *pending = *at;
-        if (!pending->is_permission && !pending->is_elicitation) {
-            at = &pending->next;
-            continue;
-        }
-        *at = pending->next;
-        acp->pending_count--;
-        answer_gone(acp, pending);
-        forget_pending(pending);
-        at = &acp->pending; /* the callback may have answered others */
-    }
-}
-
-/* Replay: the recording holds our answer to this id. */
-void
-acp_settle_pending(struct cf_acp *acp, const json_t *id)
-{
-    struct acp_pending *pending = find_pending(acp, id);
-
-    if (pending != NULL)
-        forget_pending(take_pending(acp, (const void *)pending->serial));
-}
 
 /* ---- requests ---- */
 
@@ -187,7 +73,7 @@ on_permission(struct cf_acp *acp, json_t *id, json_t *params, uint64_t number)
     } else if (acp->pending_count >= ACP_REQUESTS_MAX) {
         refuse(acp, id, RPC_INTERNAL, "too many requests are pending", method, number);
     } else {
-        struct acp_pending *pending = add_pending(acp, id, params);
+        struct acp_pending *pending = acp_add_pending(acp, id, params);
         if (pending == NULL)
             return;
         pending->is_permission = true;
@@ -227,7 +113,7 @@ on_served(struct cf_acp *acp, json_t *id, const char *method, json_t *params, ui
         refuse(acp, id, RPC_INTERNAL, "too many requests are pending", method, number);
         return;
     }
-    struct acp_pending *pending = add_pending(acp, id, params);
+    struct acp_pending *pending = acp_add_pending(acp, id, params);
     if (pending == NULL)
         return;
     pending->is_elicitation = is_elicitation;
@@ -236,9 +122,7 @@ on_served(struct cf_acp *acp, json_t *id, const char *method, json_t *params, ui
                                      .params = params,
                                      .frame = number};
     if (!acp->on.on_request(acp->user, &request)) {
-        pending = take_pending(acp, request.handle);
-        if (pending != NULL)
-            forget_pending(pending);
+        acp_forget_pending(acp, request.handle);
         refuse(acp, id, RPC_METHOD_NOT_FOUND, "Method not found", method, number);
     }
 }
@@ -263,88 +147,6 @@ acp_on_request(struct cf_acp *acp, json_t *id, const char *method, json_t *param
     } else {
         refuse(acp, id, RPC_METHOD_NOT_FOUND, "Method not found", method, number);
     }
-}
-
-int
-cf_acp_permission_answer(struct cf_acp *acp, const void *handle, const char *option_id)
-{
-    struct acp_pending *pending = handle == NULL ? NULL : take_pending(acp, handle);
-    json_t *option;
-    size_t i;
-    int status = -1;
-
-    if (pending == NULL)
-        return -1;
-    bool is_offered = option_id == NULL;
-    json_array_foreach(cf_json_arr(pending->params, "options"), i, option) {
-        if (option_id != NULL && cf_str_same(cf_json_str(option, "optionId"), option_id))
-            is_offered = true;
-    }
-    status = acp_send_outcome(acp, pending->id, is_offered ? option_id : NULL);
-    forget_pending(pending);
-    return is_offered ? status : -1;
-}
-
-int
-cf_acp_answer(struct cf_acp *acp, const void *handle, json_t *result)
-{
-    struct acp_pending *pending = handle == NULL ? NULL : take_pending(acp, handle);
-
-    if (pending == NULL)
-        return -1;
-    int status = acp_send_result(acp, pending->id, result);
-    forget_pending(pending);
-    return status;
-}
-
-int
-cf_acp_refuse(struct cf_acp *acp, const void *handle, int code, const char *message)
-{
-    struct acp_pending *pending = handle == NULL ? NULL : take_pending(acp, handle);
-
-    if (pending == NULL)
-        return -1;
-    int status = acp_send_error(acp, pending->id, code, message);
-    forget_pending(pending);
-    return status;
-}
-
-/* The only option of a kind; *ret_count says how many there are. */
-static const char *
-option_of(json_t *options, const char *kind, unsigned *ret_count)
-{
-    const char *found = NULL;
-    json_t *option;
-    size_t i;
-
-    *ret_count = 0;
-    json_array_foreach(options, i, option) {
-        const char *id = cf_json_str(option, "optionId");
-        if (id == NULL || !cf_str_same(cf_json_str(option, "kind"), kind))
-            continue;
-        if (found == NULL)
-            found = id;
-        ++*ret_count;
-    }
-    return found;
-}
-
-const char *
-cf_acp_permission_pick(const struct cf_acp_permission *permission, bool is_allowed)
-{
-    unsigned once_count, always_count, count;
-    const char *once = option_of(permission->options, "allow_once", &once_count);
-    const char *always = option_of(permission->options, "allow_always", &always_count);
-    const char *kind = cf_json_str(permission->tool_call, "kind");
-    const char *no = option_of(permission->options, "reject_once", &count);
-
-    if (is_allowed && once_count <= 1 && !(kind != NULL && strcmp(kind, "switch_mode") == 0)) {
-        if (once != NULL)
-            return once;
-        if (always_count == 1)
-            return always;
-    }
-    return no != NULL ? no : option_of(permission->options, "reject_always", &count);
 }
 
 /* ---- notifications ---- */
@@ -453,26 +255,13 @@ on_update(struct cf_acp *acp, json_t *params, uint64_t number)
         hand_on_update(acp, params, number);
 }
 
-static void
-on_withdrawn(struct cf_acp *acp, json_t *params)
-{
-    json_t *id = json_object_get(params, "requestId");
-    struct acp_pending *pending = id == NULL ? NULL : find_pending(acp, id);
-
-    if (pending == NULL || acp->is_replay)
-        return; /* answered already */
-    pending = take_pending(acp, (const void *)pending->serial);
-    answer_gone(acp, pending);
-    forget_pending(pending);
-}
-
 void
 acp_on_notification(struct cf_acp *acp, const char *method, json_t *params, uint64_t number)
 {
     if (strcmp(method, "session/update") == 0)
         on_update(acp, params, number);
     else if (strcmp(method, "$/cancel_request") == 0)
-        on_withdrawn(acp, params);
+        acp_withdraw_pending(acp, json_object_get(params, "requestId"));
     else if (*method != '_' && *method != '$' && strcmp(method, "elicitation/complete") != 0)
         tell_once(acp, CF_ACP_IGNORED, method, number, "ignored notification");
 }
