@@ -74,7 +74,8 @@ check_head(const struct index_head *head, uint64_t size)
     return NULL;
 }
 
-/* A private, writable mapping: what changes in it is ours alone. */
+/* A private mapping: what changes in it is ours alone. It becomes writable after it is filled:
+ * filling a writable one would copy every page. */
 static struct index_head *
 map_index(int dir_fd, size_t *ret_size)
 {
@@ -85,10 +86,14 @@ map_index(int dir_fd, size_t *ret_size)
     if (fd < 0)
         return NULL;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size >= (off_t)sizeof(struct index_head))
-        map = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+        map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
     (void)close(fd);
     if (map == MAP_FAILED)
         return NULL;
+    if (mprotect(map, (size_t)st.st_size, PROT_READ | PROT_WRITE) < 0) {
+        (void)munmap(map, (size_t)st.st_size);
+        return NULL;
+    }
     *ret_size = (size_t)st.st_size;
     return map;
 }
