@@ -1,9 +1,9 @@
 /*
  * What the program needs in order to run, asked of cf-init, which answers in a fifth of a
- * millisecond: is it executable for the harness's user, is its machine ours, are its interpreter
- * and its ELF loader in the image? The archive API could tell too, before start, but it unpacks
- * with a process of its own and holds the container meanwhile, which costs as much as a whole
- * create. Nothing foreign has run yet.
+ * millisecond: is it executable for the harness's user, is its machine ours, are its
+ * interpreter and its ELF loader in the image? The archive API could tell too, before start,
+ * but it unpacks with a process of its own and holds the container meanwhile, which costs as
+ * much as a whole create. Nothing foreign has run yet.
  *
  * A program that the user may run but not read is let through: cf-init explains a failed exec.
  */
@@ -57,23 +57,31 @@ content_over(struct cf_content *content, int status, const struct cf_error *err)
     cf_steps_settle(&sb->steps, status);
 }
 
-/* ---- one file's facts -------------------------------------------------------------------------- */
+/* ---- one file's facts ---------------------------------------------------------------- */
 
 static int
 is_missing(const struct cf_content *content, struct cf_error *err)
 {
     if (content->of == NULL)
-        return cf_error_set(err, CF_ERROR_IMAGE, ENOENT, "entrypoint %s is not in the sandbox", content->path);
+        return cf_error_set(err, CF_ERROR_IMAGE, ENOENT, "entrypoint %s is not in the sandbox",
+                            content->path);
     if (content->is_loader) {
-        cf_error_set(err, CF_ERROR_IMAGE, ENOENT, "%s needs the ELF loader %s, which is not in the image", content->of, content->path);
-        return cf_error_fix(err, "link the program statically, or use a base image with the C library it was built for");
+        cf_error_set(err, CF_ERROR_IMAGE, ENOENT,
+                     "%s needs the ELF loader %s, which is not in the image", content->of,
+                     content->path);
+        return cf_error_fix(err, "link the program statically, or use a base image with the C "
+                                 "library it was built for");
     }
-    cf_error_set(err, CF_ERROR_IMAGE, ENOENT, "%s is a script for %s, which is not in the image", content->of, content->path);
-    return cf_error_fix(err, "install that interpreter in the image, or name one that is there in the #! line");
+    cf_error_set(err, CF_ERROR_IMAGE, ENOENT,
+                 "%s is a script for %s, which is not in the image", content->of,
+                 content->path);
+    return cf_error_fix(
+        err,
+        "install that interpreter in the image, or name one that is there in the #! line");
 }
 
-/* The kernel's own rule without capabilities, as far as it can be told from here: a group beside
- * the main one may still allow it, and then exec has the last word. */
+/* The kernel's own rule without capabilities, as far as it can be told from here: a group
+ * beside the main one may still allow it, and then exec has the last word. */
 static bool
 may_execute(const struct cf_hello *hello, const json_t *file)
 {
@@ -95,18 +103,23 @@ judge_facts(const struct cf_content *content, const json_t *file, struct cf_erro
     if (!cf_json_bool(file, "exists", false))
         return is_missing(content, err);
     if (!cf_str_same(type, "file")) {
-        cf_error_set(err, CF_ERROR_IMAGE, EACCES, "%s is a %s, not a program", content->path, type != NULL ? type : "thing");
+        cf_error_set(err, CF_ERROR_IMAGE, EACCES, "%s is a %s, not a program", content->path,
+                     type != NULL ? type : "thing");
         return cf_error_fix(err, "name the program itself");
     }
     if (may_execute(hello, file))
         return 0;
-    cf_error_set(err, CF_ERROR_IMAGE, EACCES, "%s may not be executed by the image's user (uid %u, gid %u): it is mode %04o, owner %lld:%lld",
-                 content->path, hello->uid, hello->gid, (unsigned)cf_json_int(file, "mode", 0) & 07777,
-                 (long long)cf_json_int(file, "uid", -1), (long long)cf_json_int(file, "gid", -1));
-    return cf_error_fix(err, "set its mode in the Dockerfile: RUN chmod 755 %.160s", content->path);
+    cf_error_set(
+        err, CF_ERROR_IMAGE, EACCES,
+        "%s may not be executed by the image's user (uid %u, gid %u): it is mode %04o, owner "
+        "%lld:%lld",
+        content->path, hello->uid, hello->gid, (unsigned)cf_json_int(file, "mode", 0) & 07777,
+        (long long)cf_json_int(file, "uid", -1), (long long)cf_json_int(file, "gid", -1));
+    return cf_error_fix(err, "set its mode in the Dockerfile: RUN chmod 755 %.160s",
+                        content->path);
 }
 
-/* ---- one file's head ------------------------------------------------------------------------------ */
+/* ---- one file's head ----------------------------------------------------------------- */
 
 /* Goes on with what the file needs itself: 1 when there is something. */
 static int
@@ -118,7 +131,9 @@ follow(struct cf_content *content, const struct cf_program *program, struct cf_e
         !cf_utf8_is_valid(program->interpreter, strlen(program->interpreter)))
         return 0;
     if (++content->level > LEVELS_MOST) {
-        cf_error_set(err, CF_ERROR_IMAGE, ELOOP, "%s: more than %d scripts that interpret each other", content->path, LEVELS_MOST);
+        cf_error_set(err, CF_ERROR_IMAGE, ELOOP,
+                     "%s: more than %d scripts that interpret each other", content->path,
+                     LEVELS_MOST);
         return cf_error_fix(err, "name a program, not a script, in the #! line");
     }
     next = strdup(program->interpreter);
@@ -144,7 +159,8 @@ on_head_read(void *user, int status, json_t *answer, const struct cf_error *err)
     }
     status = cf_program_read(content->path, content->head, content->len, &program, &own);
     if (status == 0)
-        status = cf_program_check_arch(content->path, &program, content->sandbox->plan.arch, &own);
+        status =
+            cf_program_check_arch(content->path, &program, content->sandbox->plan.arch, &own);
     if (status == 0 && (status = follow(content, &program, &own)) == 1) {
         content->len = 0;
         status = look_at(content, &own);
@@ -185,7 +201,8 @@ on_facts(void *user, int status, json_t *answer, const struct cf_error *err)
         own = *err;
         if (err->kind == CF_ERROR_IMAGE) {
             cf_error_wrap(&own, "%s cannot be reached by the image's user", content->path);
-            cf_error_fix(&own, "let that user pass the folders above it: RUN chmod a+x FOLDER");
+            cf_error_fix(&own,
+                         "let that user pass the folders above it: RUN chmod a+x FOLDER");
         }
     } else {
         status = judge_facts(content, answer, &own);
@@ -193,7 +210,8 @@ on_facts(void *user, int status, json_t *answer, const struct cf_error *err)
     if (status == 0 && cf_json_int(answer, "size", 0) == 0) {
         status = cf_program_read(content->path, "", 0, &(struct cf_program){0}, &own);
     } else if (status == 0 && real != NULL) {
-        status = cf_link_read_file(content->sandbox->link, "/", real + 1, INT64_MAX, on_head_bytes, on_head_read, content, &own);
+        status = cf_link_read_file(content->sandbox->link, "/", real + 1, INT64_MAX,
+                                   on_head_bytes, on_head_read, content, &own);
         if (status == 0)
             return;
     }
@@ -206,7 +224,7 @@ look_at(struct cf_content *content, struct cf_error *err)
     return cf_link_stat(content->sandbox->link, content->path, on_facts, content, err);
 }
 
-/* ---- the row -------------------------------------------------------------------------------------- */
+/* ---- the row ------------------------------------------------------------------------- */
 
 int
 cf_content_start(struct cf_steps *steps, struct cf_error *err)

@@ -1,8 +1,8 @@
 /*
- * It ended under us, and nobody here asked for that. The stream's end alone does not say who did
- * it: the container may have been removed, killed or paused by somebody else, its pid 1 ended
- * from inside or out of memory, the engine restarted or gone. So the engine is asked, within a
- * short bound, and the answer becomes the one error that the run fails with.
+ * It ended under us, and nobody here asked for that. The stream's end alone does not say who
+ * did it: the container may have been removed, killed or paused by somebody else, its pid 1
+ * ended from inside or out of memory, the engine restarted or gone. So the engine is asked,
+ * within a short bound, and the answer becomes the one error that the run fails with.
  */
 #include "sandbox/inside.h"
 
@@ -18,7 +18,7 @@ enum { ASK_MS = 3000, SETTLE_MS = 150 };
 #define OWN_FAULT_EXIT 71
 #define PROTOCOL_EXIT 72
 
-/* ---- failing ------------------------------------------------------------------------------- */
+/* ---- failing ------------------------------------------------------------------------- */
 
 void
 cf_sandbox_fail(struct cf_sandbox *sb, const struct cf_error *err)
@@ -30,16 +30,18 @@ cf_sandbox_fail(struct cf_sandbox *sb, const struct cf_error *err)
     sb->is_failed = sb->link_over = true;
     uv_timer_stop(&sb->ping_timer);
     if (!sb->is_ready) {
-        cf_steps_cancel(&sb->steps, &why); /* the row under way settles, and the way up begins */
+        cf_steps_cancel(&sb->steps,
+                        &why); /* the row under way settles, and the way up begins */
         cf_link_end(sb->link, &why);
         return;
     }
     sb->is_told = true;
-    sb->events.on_failed(sb->user, &why); /* may close us: that ends in a later turn of the loop */
+    sb->events.on_failed(sb->user,
+                         &why); /* may close us: that ends in a later turn of the loop */
     cf_link_end(sb->link, &why);
 }
 
-/* ---- finding out --------------------------------------------------------------------------- */
+/* ---- finding out --------------------------------------------------------------------- */
 
 /* cf-init's own last words, when it had any. */
 static void
@@ -49,7 +51,8 @@ add_last_words(const struct cf_sandbox *sb, struct cf_error *err)
     size_t len = strlen(err->text);
 
     if (words != NULL && words[0] != '\0')
-        cf_error_set(err, err->kind, err->code, "%.*s; cf-init said: %s", (int)(len < 400 ? len : 400), err->text, words);
+        cf_error_set(err, err->kind, err->code, "%.*s; cf-init said: %s",
+                     (int)(len < 400 ? len : 400), err->text, words);
 }
 
 /* The container is over: by its own hand, from inside, or from outside. */
@@ -59,26 +62,36 @@ judge_exit(struct cf_sandbox *sb, const json_t *state, struct cf_error *err)
     int code = (int)cf_json_int(state, "ExitCode", -1);
 
     if (sb->was_killed_by_engine) {
-        cf_error_set(err, CF_ERROR_ENGINE, code, "the container was killed through the engine by somebody else (signal %d)",
-                     sb->killed_by_signal);
+        cf_error_set(
+            err, CF_ERROR_ENGINE, code,
+            "the container was killed through the engine by somebody else (signal %d)",
+            sb->killed_by_signal);
         cf_error_fix(err, "leave it alone while the run lasts");
-    } else if ((sb->was_oom || cf_json_bool(state, "OOMKilled", false)) && !cf_link_saw_bye(sb->link)) {
-        cf_error_set(err, CF_ERROR_HARNESS, code, "the sandbox ran out of memory and its pid 1 was ended (limit %llu MiB)",
+    } else if ((sb->was_oom || cf_json_bool(state, "OOMKilled", false)) &&
+               !cf_link_saw_bye(sb->link)) {
+        cf_error_set(err, CF_ERROR_HARNESS, code,
+                     "the sandbox ran out of memory and its pid 1 was ended (limit %llu MiB)",
                      (unsigned long long)(sb->plan.limits.memory_bytes >> 20));
         cf_error_fix(err, "give it more with --memory, or make the harness use less");
     } else if (code == DEAD_MAN_EXIT) {
-        cf_error_set(err, CF_ERROR_ENGINE, code, "the stream to the sandbox was cut, and cf-init ended it (exit 70)");
-        cf_error_fix(err, "look whether the engine was restarted, or the connection to it lost");
+        cf_error_set(err, CF_ERROR_ENGINE, code,
+                     "the stream to the sandbox was cut, and cf-init ended it (exit 70)");
+        cf_error_fix(err,
+                     "look whether the engine was restarted, or the connection to it lost");
     } else if (code == OWN_FAULT_EXIT) {
         cf_error_set(err, CF_ERROR_INTERNAL, code, "cf-init could not go on (exit 71)");
     } else if (code == PROTOCOL_EXIT) {
-        cf_error_set(err, CF_ERROR_INTERNAL, code, "cf-init ended the sandbox: what it was sent broke the protocol (exit 72)");
+        cf_error_set(
+            err, CF_ERROR_INTERNAL, code,
+            "cf-init ended the sandbox: what it was sent broke the protocol (exit 72)");
     } else if (cf_link_saw_bye(sb->link)) {
-        cf_error_set(err, CF_ERROR_INTERNAL, code, "cf-init ended by itself, unasked (exit %d)", code);
+        cf_error_set(err, CF_ERROR_INTERNAL, code,
+                     "cf-init ended by itself, unasked (exit %d)", code);
     } else {
-        cf_error_set(err, CF_ERROR_HARNESS, code, "pid 1 was ended from inside (exit %d%s)", code,
-                     code == 137 ? ", SIGKILL" : "");
-        cf_error_fix(err, "a harness must leave pid 1 alone; nobody else ended it through the engine");
+        cf_error_set(err, CF_ERROR_HARNESS, code, "pid 1 was ended from inside (exit %d%s)",
+                     code, code == 137 ? ", SIGKILL" : "");
+        cf_error_fix(
+            err, "a harness must leave pid 1 alone; nobody else ended it through the engine");
     }
 }
 
@@ -88,18 +101,24 @@ judge_state(struct cf_sandbox *sb, const json_t *state, struct cf_error *err)
     const char *status = cf_json_str(state, "Status");
 
     if (status == NULL)
-        cf_error_set(err, CF_ERROR_ENGINE, 0, "the stream to the sandbox ended, and the engine does not say in which state it is");
+        cf_error_set(err, CF_ERROR_ENGINE, 0,
+                     "the stream to the sandbox ended, and the engine does not say in which "
+                     "state it is");
     else if (strcmp(status, "paused") == 0) {
         cf_error_set(err, CF_ERROR_ENGINE, 0, "the container was paused by somebody else");
         cf_error_fix(err, "leave it alone while the run lasts");
     } else if (strcmp(status, "running") == 0) {
-        cf_error_set(err, CF_ERROR_ENGINE, sb->stream_error.code, "the sandbox runs, but the stream to it %s%s%s",
-                     sb->stream_over ? "was closed by the engine" : "is silent: cf-init has not answered for 30 s",
+        cf_error_set(err, CF_ERROR_ENGINE, sb->stream_error.code,
+                     "the sandbox runs, but the stream to it %s%s%s",
+                     sb->stream_over ? "was closed by the engine"
+                                     : "is silent: cf-init has not answered for 30 s",
                      sb->stream_error.kind != CF_ERROR_NONE ? ": " : "",
                      sb->stream_error.kind != CF_ERROR_NONE ? sb->stream_error.text : "");
-        cf_error_fix(err, "look whether the engine was restarted or is overloaded; then run again");
+        cf_error_fix(err,
+                     "look whether the engine was restarted or is overloaded; then run again");
     } else if (strcmp(status, "removing") == 0) {
-        cf_error_set(err, CF_ERROR_ENGINE, 0, "the container is being removed by somebody else");
+        cf_error_set(err, CF_ERROR_ENGINE, 0,
+                     "the container is being removed by somebody else");
         cf_error_fix(err, "leave it alone while the run lasts");
     } else {
         judge_exit(sb, state, err);
@@ -118,14 +137,15 @@ tell(struct cf_sandbox *sb, struct cf_error *why)
         cf_sandbox_fail(sb, why);
 }
 
-/* ---- a killer's traces ---------------------------------------------------------------------- */
+/* ---- a killer's traces --------------------------------------------------------------- */
 
 static void
 on_past_event(void *user, json_t *event)
 {
     struct cf_sandbox *sb = user;
     const char *action = cf_json_str(event, "Action");
-    const char *signal = cf_json_str(cf_json_obj(cf_json_obj(event, "Actor"), "Attributes"), "signal");
+    const char *signal =
+        cf_json_str(cf_json_obj(cf_json_obj(event, "Actor"), "Attributes"), "signal");
     uint64_t number = 0;
 
     if (cf_str_same(action, "oom"))
@@ -139,7 +159,8 @@ on_past_event(void *user, json_t *event)
 
 /* Without an answer the exit code has to do. */
 static void
-on_past_events(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_past_events(void *user, int status, const struct cf_engine_reply *reply,
+               const struct cf_error *err)
 {
     struct cf_sandbox *sb = user;
     struct cf_error why = {0};
@@ -150,8 +171,9 @@ on_past_events(void *user, int status, const struct cf_engine_reply *reply, cons
 }
 
 /*
- * Whoever kills through the engine leaves an event; a process inside does not. The engine keeps
- * the last 256, and replays those of a span that has passed. The span is told in its own time.
+ * Whoever kills through the engine leaves an event; a process inside does not. The engine
+ * keeps the last 256, and replays those of a span that has passed. The span is told in its own
+ * time.
  */
 static int
 ask_past(struct cf_sandbox *sb, const json_t *state, struct cf_error *err)
@@ -175,12 +197,14 @@ ask_past(struct cf_sandbox *sb, const json_t *state, struct cf_error *err)
     (void)cf_engine_query(&path, "filters", filters);
     struct cf_engine_request request = {
         .method = "GET", .path = path.data, .deadline_ms = ASK_MS, .on_object = on_past_event};
-    int rc = path.failed ? -1 : cf_engine_call(sb->engine, &request, on_past_events, sb, &sb->demise_call, err);
+    int rc = path.failed ? -1
+                         : cf_engine_call(sb->engine, &request, on_past_events, sb,
+                                          &sb->demise_call, err);
     cf_buf_release(&path);
     return rc;
 }
 
-/* ---- its state ----------------------------------------------------------------------------------- */
+/* ---- its state ----------------------------------------------------------------------- */
 
 static bool
 is_unexplained(const struct cf_sandbox *sb, const json_t *state)
@@ -193,7 +217,8 @@ is_unexplained(const struct cf_sandbox *sb, const json_t *state)
 }
 
 static void
-on_state(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_state(void *user, int status, const struct cf_engine_reply *reply,
+         const struct cf_error *err)
 {
     struct cf_sandbox *sb = user;
     struct cf_error why = {0};
@@ -202,16 +227,20 @@ on_state(void *user, int status, const struct cf_engine_reply *reply, const stru
     if (status == 0 && cf_json_obj(reply->json, "State") != NULL) {
         json_decref(sb->end_state);
         sb->end_state = json_incref(cf_json_obj(reply->json, "State"));
-        if (sb->steps.dir == CF_STEPS_DOWN && is_unexplained(sb, sb->end_state) && ask_past(sb, sb->end_state, &why) == 0)
+        if (sb->steps.dir == CF_STEPS_DOWN && is_unexplained(sb, sb->end_state) &&
+            ask_past(sb, sb->end_state, &why) == 0)
             return;
         judge_state(sb, sb->end_state, &why);
     } else if (status < 0 && err->kind == CF_ERROR_NOT_FOUND) {
         cf_error_set(&why, CF_ERROR_ENGINE, 404, "the container was removed by somebody else");
         cf_error_fix(&why, "leave it alone while the run lasts");
     } else {
-        cf_error_set(&why, CF_ERROR_ENGINE, status < 0 ? err->code : 0, "the engine is gone: %s",
+        cf_error_set(&why, CF_ERROR_ENGINE, status < 0 ? err->code : 0,
+                     "the engine is gone: %s",
                      status < 0 ? err->text : "its inspection has no state");
-        cf_error_fix(&why, "start the engine again; what is left of this run is removed by cfrunner reap");
+        cf_error_fix(
+            &why,
+            "start the engine again; what is left of this run is removed by cfrunner reap");
     }
     tell(sb, &why);
 }
@@ -229,7 +258,8 @@ ask_state(struct cf_sandbox *sb)
 {
     struct cf_error err = {0};
 
-    if (cf_engine_container_inspect(sb->engine, sb->container_id, on_state, sb, &sb->demise_call, &err) < 0) {
+    if (cf_engine_container_inspect(sb->engine, sb->container_id, on_state, sb,
+                                    &sb->demise_call, &err) < 0) {
         sb->demise_call = NULL;
         cf_sandbox_fail(sb, &err);
         return;
@@ -238,8 +268,8 @@ ask_state(struct cf_sandbox *sb)
     uv_timer_start(&sb->work_timer, on_asked_long_enough, ASK_MS, 0);
 }
 
-/* The stream ends a moment before the engine knows that the container has; Podman says "running"
- * that long. The wait's answer cuts this short. */
+/* The stream ends a moment before the engine knows that the container has; Podman says
+ * "running" that long. The wait's answer cuts this short. */
 static void
 on_settled_down(uv_timer_t *timer)
 {

@@ -1,7 +1,7 @@
 /*
- * Asked against in force. By meaning: Podman gives "CapDrop": ["ALL"] back as the list of names,
- * writes no-new-privileges without ":true", and adds to tmpfs options of its own; null, absent
- * and empty are the same; a list may hold more where more is stricter.
+ * Asked against in force. By meaning: Podman gives "CapDrop": ["ALL"] back as the list of
+ * names, writes no-new-privileges without ":true", and adds to tmpfs options of its own; null,
+ * absent and empty are the same; a list may hold more where more is stricter.
  */
 #include "sandbox/inforce.h"
 
@@ -24,14 +24,16 @@ differs(const struct look *look, const char *what, const char *asked, const json
 {
     cf_auto_free char *is = value != NULL ? cf_json_dump(value, NULL) : NULL;
 
-    cf_error_set(look->err, CF_ERROR_ENGINE, 0, "the engine did not put %s in force: asked for %s, inspect says %.200s",
-                 what, asked, is != NULL ? is : "nothing");
-    return cf_error_fix(look->err, "this engine (%s) cannot isolate a harness as it must be; use Docker Engine 20.10 or newer "
-                                   "on a kernel with that feature",
+    cf_error_set(look->err, CF_ERROR_ENGINE, 0,
+                 "the engine did not put %s in force: asked for %s, inspect says %.200s", what,
+                 asked, is != NULL ? is : "nothing");
+    return cf_error_fix(look->err,
+                        "this engine (%s) cannot isolate a harness as it must be; use Docker "
+                        "Engine 20.10 or newer on a kernel with that feature",
                         look->facts->version);
 }
 
-/* ---- the small comparisons ------------------------------------------------------------------ */
+/* ---- the small comparisons ----------------------------------------------------------- */
 
 static int
 expect_text(const struct look *look, const json_t *object, const char *name, const char *asked)
@@ -40,7 +42,8 @@ expect_text(const struct look *look, const json_t *object, const char *name, con
 
     if (cf_str_same(is != NULL ? is : "", asked))
         return 0;
-    return differs(look, name, asked[0] != '\0' ? asked : "none", json_object_get(object, name));
+    return differs(look, name, asked[0] != '\0' ? asked : "none",
+                   json_object_get(object, name));
 }
 
 static int
@@ -88,14 +91,15 @@ has_text(const json_t *list, const char *text)
     return false;
 }
 
-/* ---- what is compared -------------------------------------------------------------------- */
+/* ---- what is compared ---------------------------------------------------------------- */
 
 /* ALL, or by name at least those that lead out of a container. */
 static bool
 drops_all(const json_t *list)
 {
-    static const char *const names[] = {"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID",
-                                        "SETPCAP", "NET_BIND_SERVICE", "SYS_CHROOT", "SETFCAP"};
+    static const char *const names[] = {
+        "CHOWN",  "DAC_OVERRIDE", "FOWNER",           "FSETID",     "KILL",   "SETGID",
+        "SETUID", "SETPCAP",      "NET_BIND_SERVICE", "SYS_CHROOT", "SETFCAP"};
     char full[64];
 
     if (has_text(list, "ALL") || has_text(list, "CAP_ALL"))
@@ -111,7 +115,8 @@ drops_all(const json_t *list)
 static int
 check_privileges(const struct look *look)
 {
-    const json_t *options = json_object_get(look->host, "SecurityOpt"), *drop = json_object_get(look->host, "CapDrop");
+    const json_t *options = json_object_get(look->host, "SecurityOpt"),
+                 *drop = json_object_get(look->host, "CapDrop");
     bool is_closed = false;
 
     if (!drops_all(drop))
@@ -120,7 +125,8 @@ check_privileges(const struct look *look)
         const char *text = json_string_value(json_array_get(options, i));
         if (text == NULL)
             continue;
-        if (strcmp(text, "no-new-privileges") == 0 || strcmp(text, "no-new-privileges:true") == 0 ||
+        if (strcmp(text, "no-new-privileges") == 0 ||
+            strcmp(text, "no-new-privileges:true") == 0 ||
             strcmp(text, "no-new-privileges=true") == 0)
             is_closed = true;
         if (strstr(text, "unconfined") != NULL || strstr(text, "label=disable") != NULL)
@@ -128,7 +134,8 @@ check_privileges(const struct look *look)
     }
     if (!is_closed)
         return differs(look, "SecurityOpt", "no-new-privileges", options);
-    return expect_nothing(look, look->host, "CapAdd") < 0 || expect_bool(look, look->host, "Privileged", false) < 0 ||
+    return expect_nothing(look, look->host, "CapAdd") < 0 ||
+                   expect_bool(look, look->host, "Privileged", false) < 0 ||
                    expect_nothing(look, look->host, "Devices") < 0 ||
                    expect_nothing(look, look->host, "DeviceRequests") < 0 ||
                    expect_nothing(look, look->host, "DeviceCgroupRules") < 0
@@ -136,7 +143,8 @@ check_privileges(const struct look *look)
                : 0;
 }
 
-/* "" and "private" are a container's own; "host", "container:..", "shareable" and "ns:.." are not. */
+/* "" and "private" are a container's own; "host", "container:..", "shareable" and "ns:.." are
+ * not. */
 static int
 expect_own_namespace(const struct look *look, const char *name)
 {
@@ -150,17 +158,21 @@ expect_own_namespace(const struct look *look, const char *name)
 static int
 check_namespaces(const struct look *look)
 {
-    if (expect_text(look, look->host, "NetworkMode", "none") < 0 || expect_nothing(look, look->host, "PortBindings") < 0 ||
+    if (expect_text(look, look->host, "NetworkMode", "none") < 0 ||
+        expect_nothing(look, look->host, "PortBindings") < 0 ||
         expect_bool(look, look->host, "PublishAllPorts", false) < 0)
         return -1;
-    return expect_own_namespace(look, "PidMode") < 0 || expect_own_namespace(look, "IpcMode") < 0 ||
-                   expect_own_namespace(look, "UTSMode") < 0 || expect_own_namespace(look, "UsernsMode") < 0 ||
+    return expect_own_namespace(look, "PidMode") < 0 ||
+                   expect_own_namespace(look, "IpcMode") < 0 ||
+                   expect_own_namespace(look, "UTSMode") < 0 ||
+                   expect_own_namespace(look, "UsernsMode") < 0 ||
                    expect_own_namespace(look, "CgroupnsMode") < 0
                ? -1
                : 0;
 }
 
-/* Where the kernel cannot limit swap the engine says so in /info; then no limit of swap is no lie. */
+/* Where the kernel cannot limit swap the engine says so in /info; then no limit of swap is no
+ * lie. */
 static int
 check_memory(const struct look *look)
 {
@@ -168,7 +180,8 @@ check_memory(const struct look *look)
 
     if (expect_number(look, look->host, "Memory", look->plan->limits.memory_bytes) < 0)
         return -1;
-    if (swap == (int64_t)look->plan->limits.memory_bytes || (!look->facts->has_swap_limit && swap <= 0))
+    if (swap == (int64_t)look->plan->limits.memory_bytes ||
+        (!look->facts->has_swap_limit && swap <= 0))
         return 0;
     return expect_number(look, look->host, "MemorySwap", look->plan->limits.memory_bytes);
 }
@@ -178,7 +191,8 @@ static int
 check_cpus(const struct look *look)
 {
     uint64_t nano = (uint64_t)(look->plan->limits.cpus * 1e9);
-    int64_t quota = cf_json_int(look->host, "CpuQuota", 0), period = cf_json_int(look->host, "CpuPeriod", 0);
+    int64_t quota = cf_json_int(look->host, "CpuQuota", 0),
+            period = cf_json_int(look->host, "CpuPeriod", 0);
 
     if (quota > 0 && period > 0) {
         double cpus = (double)quota / (double)period, off = cpus - look->plan->limits.cpus;
@@ -196,14 +210,16 @@ check_ulimits(const struct look *look)
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *limit = json_array_get(list, i);
         const char *name = cf_json_str(limit, "Name");
-        if (name != NULL && (strcasecmp(name, "nofile") == 0 || strcasecmp(name, "RLIMIT_NOFILE") == 0) &&
+        if (name != NULL &&
+            (strcasecmp(name, "nofile") == 0 || strcasecmp(name, "RLIMIT_NOFILE") == 0) &&
             cf_json_int(limit, "Hard", -1) == (int64_t)look->plan->limits.nofile)
             return 0;
     }
     return differs(look, "Ulimits", "the limit of open files", list);
 }
 
-/* The options are an unordered list; "exec" is said by the absence of "noexec" on some engines. */
+/* The options are an unordered list; "exec" is said by the absence of "noexec" on some
+ * engines. */
 static int
 check_tmpfs(const struct look *look)
 {
@@ -213,8 +229,9 @@ check_tmpfs(const struct look *look)
 
     (void)snprintf(size, sizeof size, "size=%llu", (unsigned long long)look->plan->tmp_bytes);
     at = options != NULL ? strstr(options, size) : NULL;
-    if (at != NULL && (at[strlen(size)] == '\0' || at[strlen(size)] == ',') && strstr(options, "nosuid") != NULL &&
-        strstr(options, "nodev") != NULL && strstr(options, "noexec") == NULL)
+    if (at != NULL && (at[strlen(size)] == '\0' || at[strlen(size)] == ',') &&
+        strstr(options, "nosuid") != NULL && strstr(options, "nodev") != NULL &&
+        strstr(options, "noexec") == NULL)
         return 0;
     return differs(look, "Tmpfs", size, json_object_get(look->host, "Tmpfs"));
 }
@@ -225,7 +242,8 @@ check_mounts(const struct look *look, const json_t *mounts)
 {
     size_t found = 0;
 
-    if (expect_nothing(look, look->host, "Binds") < 0 || expect_nothing(look, look->host, "VolumesFrom") < 0)
+    if (expect_nothing(look, look->host, "Binds") < 0 ||
+        expect_nothing(look, look->host, "VolumesFrom") < 0)
         return -1;
     for (size_t i = 0; i < json_array_size(mounts); i++) {
         const json_t *mount = json_array_get(mounts, i);
@@ -233,31 +251,36 @@ check_mounts(const struct look *look, const json_t *mounts)
         bool is_ours = false;
         if (type != NULL && strcmp(type, "tmpfs") == 0)
             continue;
-        for (size_t v = 0; v < look->plan->volume_count && type != NULL && strcmp(type, "volume") == 0; v++)
+        for (size_t v = 0;
+             v < look->plan->volume_count && type != NULL && strcmp(type, "volume") == 0; v++)
             is_ours = is_ours || cf_str_same(name, look->plan->volumes[v].name);
         if (!is_ours)
             return differs(look, "Mounts", "volumes of ours only", mounts);
         found++;
     }
     if (found != look->plan->volume_count)
-        return differs(look, "Mounts", "a volume of ours for each VOLUME of the image", mounts);
+        return differs(look, "Mounts", "a volume of ours for each VOLUME of the image",
+                       mounts);
     return 0;
 }
 
 static int
 check_limits(const struct look *look)
 {
-    if (check_memory(look) < 0 || check_cpus(look) < 0 || check_ulimits(look) < 0 || check_tmpfs(look) < 0)
+    if (check_memory(look) < 0 || check_cpus(look) < 0 || check_ulimits(look) < 0 ||
+        check_tmpfs(look) < 0)
         return -1;
     if (cf_json_bool(look->host, "OomKillDisable", false))
-        return differs(look, "OomKillDisable", "false", json_object_get(look->host, "OomKillDisable"));
+        return differs(look, "OomKillDisable", "false",
+                       json_object_get(look->host, "OomKillDisable"));
     return expect_number(look, look->host, "PidsLimit", look->plan->limits.pids);
 }
 
 static bool
 is_proxy_value(const char *entry)
 {
-    static const char *const names[] = {"http_proxy=", "https_proxy=", "ftp_proxy=", "all_proxy="};
+    static const char *const names[] = {
+        "http_proxy=", "https_proxy=", "ftp_proxy=", "all_proxy="};
 
     for (size_t i = 0; i < CF_COUNT(names); i++) {
         size_t len = strlen(names[i]);
@@ -267,24 +290,31 @@ is_proxy_value(const char *entry)
     return false;
 }
 
-/* The environment is the image's and ours. A proxy in it came from the host or the image, and its
- * URL may hold a password: it is not quoted. */
+/* The environment is the image's and ours. A proxy in it came from the host or the image, and
+ * its URL may hold a password: it is not quoted. */
 static int
 check_env(const struct look *look)
 {
-    const json_t *env = json_object_get(look->config, "Env"), *asked = json_object_get(look->plan->spec, "Env");
+    const json_t *env = json_object_get(look->config, "Env"),
+                 *asked = json_object_get(look->plan->spec, "Env");
 
     for (size_t i = 0; i < json_array_size(env); i++) {
         const char *text = json_string_value(json_array_get(env, i));
         if (text == NULL || !is_proxy_value(text) || has_text(asked, text))
             continue;
-        cf_error_set(look->err, CF_ERROR_ENGINE, 0, "the engine put a proxy variable (%.*s) into the sandbox", (int)strcspn(text, "="), text);
-        return cf_error_fix(look->err, "on Podman set http_proxy = false under [containers] in containers.conf");
+        cf_error_set(look->err, CF_ERROR_ENGINE, 0,
+                     "the engine put a proxy variable (%.*s) into the sandbox",
+                     (int)strcspn(text, "="), text);
+        return cf_error_fix(
+            look->err,
+            "on Podman set http_proxy = false under [containers] in containers.conf");
     }
     for (size_t i = 0; i < json_array_size(asked); i++) {
         const char *text = json_string_value(json_array_get(asked, i));
         if (strchr(text, '=') != NULL && !has_text(env, text)) {
-            cf_error_set(look->err, CF_ERROR_ENGINE, 0, "the engine did not set the variable %.*s", (int)strcspn(text, "="), text);
+            cf_error_set(look->err, CF_ERROR_ENGINE, 0,
+                         "the engine did not set the variable %.*s", (int)strcspn(text, "="),
+                         text);
             return -1;
         }
     }
@@ -300,16 +330,19 @@ check_process(const struct look *look)
     json_t *value;
 
     /* Podman says a one-word entrypoint as a string. */
-    is = json_is_string(entrypoint) ? json_string_value(entrypoint) : json_string_value(json_array_get(entrypoint, 0));
+    is = json_is_string(entrypoint) ? json_string_value(entrypoint)
+                                    : json_string_value(json_array_get(entrypoint, 0));
     if (!cf_str_same(is, CF_INIT_PATH) || json_array_size(entrypoint) > 1)
         return differs(look, "Entrypoint", CF_INIT_PATH, entrypoint);
-    if (expect_bool(look, look->config, "OpenStdin", true) < 0 || expect_bool(look, look->config, "StdinOnce", true) < 0 ||
-        expect_bool(look, look->config, "Tty", false) < 0 || expect_text(look, look->config, "User", look->plan->user) < 0 ||
-        check_env(look) < 0)
+    if (expect_bool(look, look->config, "OpenStdin", true) < 0 ||
+        expect_bool(look, look->config, "StdinOnce", true) < 0 ||
+        expect_bool(look, look->config, "Tty", false) < 0 ||
+        expect_text(look, look->config, "User", look->plan->user) < 0 || check_env(look) < 0)
         return -1;
     json_object_foreach(look->plan->labels, name, value) {
         if (!cf_str_same(cf_json_str(labels, name), json_string_value(value)))
-            return differs(look, name, json_string_value(value), json_object_get(labels, name));
+            return differs(look, name, json_string_value(value),
+                           json_object_get(labels, name));
     }
     return 0;
 }
@@ -320,28 +353,36 @@ check_log(const struct look *look)
 {
     const char *type = cf_json_str(cf_json_obj(look->host, "LogConfig"), "Type");
 
-    if (cf_str_same(type, "none") || (look->facts->is_podman && cf_str_same(type, "passthrough")))
+    if (cf_str_same(type, "none") ||
+        (look->facts->is_podman && cf_str_same(type, "passthrough")))
         return 0;
     return differs(look, "LogConfig", "none", json_object_get(look->host, "LogConfig"));
 }
 
 int
-cf_inforce_check(const struct cf_plan *plan, const struct cf_engine_facts *facts, const json_t *inspect,
-                 struct cf_error *err)
+cf_inforce_check(const struct cf_plan *plan, const struct cf_engine_facts *facts,
+                 const json_t *inspect, struct cf_error *err)
 {
-    struct look look = {.plan = plan, .facts = facts, .config = cf_json_obj(inspect, "Config"),
-                        .host = cf_json_obj(inspect, "HostConfig"), .err = err};
+    struct look look = {.plan = plan,
+                        .facts = facts,
+                        .config = cf_json_obj(inspect, "Config"),
+                        .host = cf_json_obj(inspect, "HostConfig"),
+                        .err = err};
 
     if (look.config == NULL || look.host == NULL)
-        return cf_error_set(err, CF_ERROR_ENGINE, 0, "the engine's inspection of the container has no Config or no HostConfig");
-    return check_privileges(&look) < 0 || check_namespaces(&look) < 0 || check_limits(&look) < 0 ||
-                   check_mounts(&look, json_object_get(inspect, "Mounts")) < 0 || check_log(&look) < 0 ||
-                   check_process(&look) < 0 || expect_bool(&look, look.host, "AutoRemove", false) < 0
+        return cf_error_set(
+            err, CF_ERROR_ENGINE, 0,
+            "the engine's inspection of the container has no Config or no HostConfig");
+    return check_privileges(&look) < 0 || check_namespaces(&look) < 0 ||
+                   check_limits(&look) < 0 ||
+                   check_mounts(&look, json_object_get(inspect, "Mounts")) < 0 ||
+                   check_log(&look) < 0 || check_process(&look) < 0 ||
+                   expect_bool(&look, look.host, "AutoRemove", false) < 0
                ? -1
                : 0;
 }
 
-/* ---- for the result ----------------------------------------------------------------------- */
+/* ---- for the result ------------------------------------------------------------------ */
 
 static json_t *
 volume_targets(const struct cf_plan *plan)
@@ -357,8 +398,10 @@ json_t *
 cf_inforce_isolation(const struct cf_plan *plan, const json_t *inspect)
 {
     const json_t *host = cf_json_obj(inspect, "HostConfig");
-    const char *tmpfs = cf_json_str(cf_json_obj(host, "Tmpfs"), "/tmp"), *cgroupns = cf_json_str(host, "CgroupnsMode");
+    const char *tmpfs = cf_json_str(cf_json_obj(host, "Tmpfs"), "/tmp"),
+               *cgroupns = cf_json_str(host, "CgroupnsMode");
 
+    /* clang-format off */
     return json_pack("{s:s, s:[s], s:[], s:b, s:s, s:b, s:s, s:b, s:[], s:[], s:o, s:s, s:s, s:s, s:s, s:b}",
                      "network", "none",
                      "cap_drop", "ALL",
@@ -376,18 +419,27 @@ cf_inforce_isolation(const struct cf_plan *plan, const json_t *inspect)
                      "ipc", "private",
                      "cgroup_namespace", cgroupns != NULL && *cgroupns != '\0' ? cgroupns : "engine default",
                      "health_check", 0);
+    /* clang-format on */
 }
 
 json_t *
-cf_inforce_limits(const struct cf_plan *plan, const struct cf_engine_facts *facts, const json_t *inspect)
+cf_inforce_limits(const struct cf_plan *plan, const struct cf_engine_facts *facts,
+                  const json_t *inspect)
 {
     const json_t *host = cf_json_obj(inspect, "HostConfig");
     int64_t swap = cf_json_int(host, "MemorySwap", 0);
-    json_t *extra = swap > 0 ? json_integer(swap - (int64_t)plan->limits.memory_bytes) : json_null();
+    json_t *extra =
+        swap > 0 ? json_integer(swap - (int64_t)plan->limits.memory_bytes) : json_null();
 
     /* null: this kernel cannot limit swap */
-    return json_pack("{s:I, s:o, s:f, s:I, s:I, s:I, s:I}", "memory_bytes", (json_int_t)plan->limits.memory_bytes,
-                     "swap_bytes", extra, "cpus", plan->limits.cpus, "pids", (json_int_t)plan->limits.pids, "nofile",
-                     (json_int_t)plan->limits.nofile, "disk_bytes", (json_int_t)plan->limits.disk_bytes, "tmp_bytes",
-                     (json_int_t)plan->tmp_bytes);
+    /* clang-format off */
+    return json_pack("{s:I, s:o, s:f, s:I, s:I, s:I, s:I}",
+                     "memory_bytes", (json_int_t)plan->limits.memory_bytes,
+                     "swap_bytes", extra,
+                     "cpus", plan->limits.cpus,
+                     "pids", (json_int_t)plan->limits.pids,
+                     "nofile", (json_int_t)plan->limits.nofile,
+                     "disk_bytes", (json_int_t)plan->limits.disk_bytes,
+                     "tmp_bytes", (json_int_t)plan->tmp_bytes);
+    /* clang-format on */
 }

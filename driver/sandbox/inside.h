@@ -1,5 +1,6 @@
 /*
- * sandbox/inside.h: the inside of `struct cf_sandbox`, for the files that together tell its story:
+ * sandbox/inside.h: the inside of `struct cf_sandbox`, for the files that together tell its
+ * story:
  *
  *     provision.c  the table: down is making it, up is taking it away
  *     probe.c      what the archive API says about paths in the image, before anything runs
@@ -37,7 +38,8 @@ enum {
     CF_ROWS
 };
 
-#define CF_PREFIX_MOST 16 /* components of a working directory that are looked at before start */
+#define CF_PREFIX_MOST \
+    16 /* components of a working directory that are looked at before start */
 #define CF_OUT_BYTES (64u * 1024u)
 #define CF_PING_EVERY_MS 5000u
 #define CF_SILENCE_PINGS 6u /* so many unanswered in a row: nobody is there */
@@ -93,7 +95,7 @@ struct cf_sandbox {
 
     struct cf_attach *attach;
     struct cf_link *link;
-    char *out;            /* bytes of a write under way: the attach borrows them */
+    char *out; /* bytes of a write under way: the attach borrows them */
     bool is_writing, stream_over;
     struct cf_tail stderr_tail; /* what cf-init itself said: a courtesy, for diagnosis */
     unsigned unanswered_pings;
@@ -103,7 +105,7 @@ struct cf_sandbox {
     bool wait_pending, wait_head, wait_undone_awaited, exit_seen, link_over;
     bool start_sent, start_refused, hello_seen, hello_awaited;
     struct cf_content *content;
-    void *question;          /* workdir.c: the one under way to cf-init */
+    void *question; /* workdir.c: the one under way to cf-init */
     char *workdir_real, *ancestor;
     char *working_directory; /* the real one, once it stands */
 
@@ -124,7 +126,7 @@ struct cf_sandbox {
     void *closed_user;
 };
 
-/* ---- rows (provision.c) ---- */
+/* ---- rows (provision.c) -------------------------------------------------------------- */
 extern const struct cf_step cf_provision[CF_ROWS];
 static inline struct cf_sandbox *
 cf_sandbox_of(struct cf_steps *steps)
@@ -137,31 +139,35 @@ void cf_row_begin(struct cf_sandbox *sb);
 void cf_row_add(struct cf_sandbox *sb);
 void cf_row_part(struct cf_sandbox *sb, int status, const struct cf_error *err);
 
-/* ---- probe.c: row "inspect container" beside the inspection ---- */
-int cf_probe_begin(struct cf_sandbox *sb, struct cf_error *err); /* adds its parts to the row */
+/* ---- probe.c: row "inspect container" beside the inspection -------------------------- */
+int cf_probe_begin(struct cf_sandbox *sb,
+                   struct cf_error *err); /* adds its parts to the row */
 void cf_probe_abort(struct cf_sandbox *sb);
 void cf_probe_release(struct cf_sandbox *sb);
-/* True when the working directory is not there and every folder above it is plain or absent too. */
+/* True when the working directory is not there and every folder above it is plain or absent
+ * too. */
 bool cf_probe_workdir_is_free(const struct cf_sandbox *sb);
 
-/* ---- content.c and workdir.c: rows ---- */
+/* ---- content.c and workdir.c: rows --------------------------------------------------- */
 int cf_content_start(struct cf_steps *steps, struct cf_error *err);
 void cf_content_abort(struct cf_steps *steps);
 int cf_workdir_start(struct cf_steps *steps, struct cf_error *err);
 void cf_workdir_abort(struct cf_steps *steps);
 
-/* ---- stream.c ---- */
-int cf_stream_attach(struct cf_sandbox *sb, struct cf_error *err); /* settles the row at its head */
+/* ---- stream.c ------------------------------------------------------------------------ */
+int cf_stream_attach(struct cf_sandbox *sb,
+                     struct cf_error *err); /* settles the row at its head */
 void cf_stream_pump(struct cf_sandbox *sb);
 void cf_stream_ping_begin(struct cf_sandbox *sb);
 
-/* ---- demise.c ---- */
-/* The stream, the wait or the pings say that it is over. Finds out why, then fails the sandbox. */
+/* ---- demise.c ------------------------------------------------------------------------ */
+/* The stream, the wait or the pings say that it is over. Finds out why, then fails the
+ * sandbox. */
 void cf_demise_begin(struct cf_sandbox *sb);
 /* Fails it: the row under way, or on_failed. Idempotent. */
 void cf_sandbox_fail(struct cf_sandbox *sb, const struct cf_error *err);
 
-/* ---- teardown.c: undos ---- */
+/* ---- teardown.c: undos --------------------------------------------------------------- */
 int cf_undo_start(struct cf_steps *steps, struct cf_error *err);
 int cf_undo_wait(struct cf_steps *steps, struct cf_error *err);
 int cf_undo_attach(struct cf_steps *steps, struct cf_error *err);

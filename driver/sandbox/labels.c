@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- the process ------------------------------------------------------------------------ */
+/* ---- the process --------------------------------------------------------------------- */
 
 /* First line of a small file in /proc, without its newline. */
 static int
@@ -35,7 +35,8 @@ read_line(const char *path, char *out, size_t size)
     return 0;
 }
 
-/* Field 22. The second field, a name in parentheses, may hold anything, so count from its end. */
+/* Field 22. The second field, a name in parentheses, may hold anything, so count from its end.
+ */
 static bool
 read_start_ticks(uint64_t pid, uint64_t *ret_ticks)
 {
@@ -70,13 +71,16 @@ cf_process_identity_self(struct cf_process_identity *ret, struct cf_error *err)
     struct stat st;
 
     if (read_line("/proc/sys/kernel/random/boot_id", self.boot, sizeof self.boot) < 0)
-        return cf_error_set(err, CF_ERROR_INTERNAL, errno, "cannot read the kernel's boot id: %s", strerror(errno));
+        return cf_error_set(err, CF_ERROR_INTERNAL, errno,
+                            "cannot read the kernel's boot id: %s", strerror(errno));
     if (stat("/proc/self/ns/pid", &st) < 0)
-        return cf_error_set(err, CF_ERROR_INTERNAL, errno, "cannot read our pid namespace: %s", strerror(errno));
+        return cf_error_set(err, CF_ERROR_INTERNAL, errno, "cannot read our pid namespace: %s",
+                            strerror(errno));
     self.pidns = st.st_ino;
     self.pid = (uint64_t)getpid();
     if (!read_start_ticks(self.pid, &self.start_ticks))
-        return cf_error_set(err, CF_ERROR_INTERNAL, 0, "cannot read our own start time from /proc");
+        return cf_error_set(err, CF_ERROR_INTERNAL, 0,
+                            "cannot read our own start time from /proc");
     *ret = self;
     return 0;
 }
@@ -84,8 +88,9 @@ cf_process_identity_self(struct cf_process_identity *ret, struct cf_error *err)
 void
 cf_process_identity_write(const struct cf_process_identity *identity, char out[120])
 {
-    (void)snprintf(out, 120, "%s:%llu:%llu:%llu", identity->boot, (unsigned long long)identity->pidns,
-                   (unsigned long long)identity->pid, (unsigned long long)identity->start_ticks);
+    (void)snprintf(out, 120, "%s:%llu:%llu:%llu", identity->boot,
+                   (unsigned long long)identity->pidns, (unsigned long long)identity->pid,
+                   (unsigned long long)identity->start_ticks);
 }
 
 static bool
@@ -125,7 +130,7 @@ cf_process_identity_read(const char *text, struct cf_process_identity *ret)
     return true;
 }
 
-/* ---- the labels ------------------------------------------------------------------------- */
+/* ---- the labels ---------------------------------------------------------------------- */
 
 json_t *
 cf_labels_write(const struct cf_labels *labels)
@@ -135,6 +140,7 @@ cf_labels_write(const struct cf_labels *labels)
     cf_process_identity_write(&labels->process, process);
     cf_clock_rfc3339(labels->created, created);
     cf_clock_rfc3339(labels->deadline, deadline);
+    /* clang-format off */
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}",
                      CF_LABEL, "",
                      CF_LABEL ".schema", CF_LABEL_SCHEMA,
@@ -144,6 +150,7 @@ cf_labels_write(const struct cf_labels *labels)
                      CF_LABEL ".process", process,
                      CF_LABEL ".created", created,
                      CF_LABEL ".deadline", deadline);
+    /* clang-format on */
 }
 
 bool
@@ -151,11 +158,12 @@ cf_labels_is_id(const char *text, const char *prefix)
 {
     size_t skip = strlen(prefix);
 
-    return cf_str_starts(text, prefix) && strlen(text) == skip + 32 && cf_is_hex(text + skip, 32);
+    return cf_str_starts(text, prefix) && strlen(text) == skip + 32 &&
+           cf_is_hex(text + skip, 32);
 }
 
-/* Exactly the form that cf_clock_rfc3339 writes. Written again, it must come out the same, which
- * refuses 31 February without a calendar of our own. */
+/* Exactly the form that cf_clock_rfc3339 writes. Written again, it must come out the same,
+ * which refuses 31 February without a calendar of our own. */
 bool
 cf_labels_read_time(const char *text, int64_t *ret_unix)
 {
@@ -164,8 +172,9 @@ cf_labels_read_time(const char *text, int64_t *ret_unix)
     int used = 0;
 
     if (strlen(text) != 20 ||
-        sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2dZ%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour,
-               &tm.tm_min, &tm.tm_sec, &used) != 6 || used != 20)
+        sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2dZ%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday,
+               &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &used) != 6 ||
+        used != 20)
         return false;
     tm.tm_year -= 1900;
     tm.tm_mon -= 1;
@@ -181,7 +190,8 @@ cf_labels_read_time(const char *text, int64_t *ret_unix)
 static bool
 is_name(const char *text)
 {
-    static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+    static const char ok[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
     size_t len = strlen(text);
 
     return len < sizeof((struct cf_labels *)NULL)->sandbox && strspn(text, ok) == len;
@@ -193,7 +203,8 @@ label(const json_t *object, const char *name)
 {
     const json_t *value = json_object_get(object, name);
 
-    if (!json_is_string(value) || strlen(json_string_value(value)) != json_string_length(value))
+    if (!json_is_string(value) ||
+        strlen(json_string_value(value)) != json_string_length(value))
         return NULL;
     return json_string_value(value);
 }
@@ -203,15 +214,18 @@ cf_labels_read(const json_t *object, struct cf_labels *ret)
 {
     struct cf_labels read = {0};
     const char *marker = label(object, CF_LABEL), *schema = label(object, CF_LABEL ".schema");
-    const char *owner = label(object, CF_LABEL ".owner"), *run = label(object, CF_LABEL ".run");
+    const char *owner = label(object, CF_LABEL ".owner"),
+               *run = label(object, CF_LABEL ".run");
     const char *sandbox = label(object, CF_LABEL ".sandbox");
     const char *process = label(object, CF_LABEL ".process");
     const char *created = label(object, CF_LABEL ".created");
     const char *deadline = label(object, CF_LABEL ".deadline");
 
-    if (marker == NULL || *marker != '\0' || schema == NULL || strcmp(schema, CF_LABEL_SCHEMA) != 0)
+    if (marker == NULL || *marker != '\0' || schema == NULL ||
+        strcmp(schema, CF_LABEL_SCHEMA) != 0)
         return false;
-    if (owner == NULL || !cf_labels_is_id(owner, "own_") || run == NULL || !cf_labels_is_id(run, "run_"))
+    if (owner == NULL || !cf_labels_is_id(owner, "own_") || run == NULL ||
+        !cf_labels_is_id(run, "run_"))
         return false;
     if (sandbox == NULL || !is_name(sandbox) || process == NULL ||
         !cf_process_identity_read(process, &read.process))

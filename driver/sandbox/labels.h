@@ -17,8 +17,8 @@
 
 /* Where a process lives and which one it is: four facts that together name it for good. */
 struct cf_process_identity {
-    char boot[40];        /* /proc/sys/kernel/random/boot_id */
-    uint64_t pidns;       /* inode of its pid namespace */
+    char boot[40];  /* /proc/sys/kernel/random/boot_id */
+    uint64_t pidns; /* inode of its pid namespace */
     uint64_t pid;
     uint64_t start_ticks; /* field 22 of /proc/PID/stat */
 };
@@ -30,8 +30,8 @@ CF_CHECKED int cf_process_identity_self(struct cf_process_identity *ret, struct 
 void cf_process_identity_write(const struct cf_process_identity *identity, char out[120]);
 bool cf_process_identity_read(const char *text, struct cf_process_identity *ret);
 
-/* True when a process with this pid and this start time is alive here. Only meaningful when boot
- * and pidns are ours. */
+/* True when a process with this pid and this start time is alive here. Only meaningful when
+ * boot and pidns are ours. */
 bool cf_process_is_alive(uint64_t pid, uint64_t start_ticks);
 
 struct cf_labels {

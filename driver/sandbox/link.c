@@ -303,7 +303,7 @@ fill_stage(struct cf_link *link)
 size_t
 cf_link_output(struct cf_link *link, const char **ret_bytes)
 {
-    bool is_freed;
+    bool is_inside = link->depth > 0, is_freed;
 
     if (cf_link_is_quiet(link) || link->is_broken)
         return 0;
@@ -311,8 +311,10 @@ cf_link_output(struct cf_link *link, const char **ret_bytes)
         cf_link_enter(link);
         link->is_taking = true; /* leave need not tell the caller what it is about to see */
         fill_stage(link);
-        cf_mux_serve(&link->mux);
-        fill_stage(link);
+        if (!is_inside) { /* a writer that is about to hear how much was taken must not be called meanwhile */
+            cf_mux_serve(&link->mux);
+            fill_stage(link);
+        }
         link->is_output_told = link->stage.len > 0;
         is_freed = link->is_freed;
         cf_link_leave(link);

@@ -61,7 +61,8 @@ void cf_link_end(struct cf_link *link, const struct cf_error *why);
 bool cf_link_saw_bye(const struct cf_link *link);
 /* Bytes for the attach stream's stdin, at most 64 KiB at a time: borrowed, and unmoved whatever is
  * called meanwhile, until cf_link_output_taken says how many went out. 0: none now. Gives room to
- * writers: on_stdin_room, on_room and file transfers may run inside. */
+ * writers: on_stdin_room, on_room and file transfers may run inside, unless it is called from
+ * on_output or another callback: so no write of theirs is ever answered by such a call inside it. */
 size_t cf_link_output(struct cf_link *link, const char **ret_bytes);
 void cf_link_output_taken(struct cf_link *link, size_t len);
 /* Every 5 s; cf-init ends everything after 30 s without. */

@@ -1,7 +1,7 @@
 /*
- * Who we are, and which of our runs still live. The id is made once per installation and kept in
- * the state folder. The proof of life is a lock: it cannot be forgotten, because the kernel lets
- * go of it when the process ends, and it cannot go stale.
+ * Who we are, and which of our runs still live. The id is made once per installation and kept
+ * in the state folder. The proof of life is a lock: it cannot be forgotten, because the kernel
+ * lets go of it when the process ends, and it cannot go stale.
  */
 #include "sandbox/owner.h"
 
@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- the state folder ------------------------------------------------------------------- */
+/* ---- the state folder ---------------------------------------------------------------- */
 
 static int
 make_folder(const char *path, struct cf_error *err)
@@ -27,7 +27,9 @@ make_folder(const char *path, struct cf_error *err)
     size_t len = strlen(path);
 
     if (len == 0 || len >= sizeof copy)
-        return cf_error_set(err, CF_ERROR_CONFIG, 0, "state folder path is empty or longer than %zu bytes", sizeof copy - 1);
+        return cf_error_set(err, CF_ERROR_CONFIG, 0,
+                            "state folder path is empty or longer than %zu bytes",
+                            sizeof copy - 1);
     memcpy(copy, path, len + 1);
     for (char *at = strchr(copy + 1, '/'); at != NULL; at = strchr(at + 1, '/')) {
         *at = '\0';
@@ -35,7 +37,8 @@ make_folder(const char *path, struct cf_error *err)
         *at = '/';
     }
     if (mkdir(copy, 0700) < 0 && errno != EEXIST)
-        return cf_error_set(err, CF_ERROR_CONFIG, errno, "state folder %s: %s", path, strerror(errno));
+        return cf_error_set(err, CF_ERROR_CONFIG, errno, "state folder %s: %s", path,
+                            strerror(errno));
     return 0;
 }
 
@@ -46,15 +49,20 @@ check_folder(const char *path, struct cf_error *err)
     struct stat st;
 
     if (lstat(path, &st) < 0)
-        return cf_error_set(err, CF_ERROR_CONFIG, errno, "state folder %s: %s", path, strerror(errno));
+        return cf_error_set(err, CF_ERROR_CONFIG, errno, "state folder %s: %s", path,
+                            strerror(errno));
     if (S_ISLNK(st.st_mode) && stat(path, &st) < 0)
-        return cf_error_set(err, CF_ERROR_CONFIG, errno, "state folder %s: %s", path, strerror(errno));
+        return cf_error_set(err, CF_ERROR_CONFIG, errno, "state folder %s: %s", path,
+                            strerror(errno));
     if (!S_ISDIR(st.st_mode))
-        return cf_error_set(err, CF_ERROR_CONFIG, ENOTDIR, "state folder %s is not a folder", path);
+        return cf_error_set(err, CF_ERROR_CONFIG, ENOTDIR, "state folder %s is not a folder",
+                            path);
     if (st.st_uid != geteuid())
-        return cf_error_set(err, CF_ERROR_CONFIG, EPERM, "state folder %s belongs to uid %u, not to us", path, st.st_uid);
+        return cf_error_set(err, CF_ERROR_CONFIG, EPERM,
+                            "state folder %s belongs to uid %u, not to us", path, st.st_uid);
     if ((st.st_mode & 0022) != 0)
-        return cf_error_set(err, CF_ERROR_CONFIG, EPERM, "state folder %s can be written by others (mode %04o)", path,
+        return cf_error_set(err, CF_ERROR_CONFIG, EPERM,
+                            "state folder %s can be written by others (mode %04o)", path,
                             st.st_mode & 07777);
     return 0;
 }
@@ -65,13 +73,15 @@ open_state_dir(struct cf_owner *owner, const char *path, struct cf_error *err)
     char runs[4200];
 
     if (path[0] != '/')
-        return cf_error_set(err, CF_ERROR_CONFIG, 0, "state folder %s is not an absolute path", path);
+        return cf_error_set(err, CF_ERROR_CONFIG, 0, "state folder %s is not an absolute path",
+                            path);
     (void)snprintf(runs, sizeof runs, "%s/runs", path);
-    if (make_folder(path, err) < 0 || check_folder(path, err) < 0 || make_folder(runs, err) < 0 ||
-        check_folder(runs, err) < 0)
+    if (make_folder(path, err) < 0 || check_folder(path, err) < 0 ||
+        make_folder(runs, err) < 0 || check_folder(runs, err) < 0)
         return -1;
     if (access(runs, W_OK | X_OK) < 0)
-        return cf_error_set(err, CF_ERROR_CONFIG, errno, "state folder %s: %s", runs, strerror(errno));
+        return cf_error_set(err, CF_ERROR_CONFIG, errno, "state folder %s: %s", runs,
+                            strerror(errno));
     return cf_str_copy(&owner->state_dir, path, err);
 }
 
@@ -100,7 +110,7 @@ find_state_dir(struct cf_owner *owner, const char *wanted, struct cf_error *err)
     return open_state_dir(owner, path, err);
 }
 
-/* ---- the id ----------------------------------------------------------------------------- */
+/* ---- the id -------------------------------------------------------------------------- */
 
 static int
 read_id(const char *path, char out[64])
@@ -162,10 +172,12 @@ find_id(struct cf_owner *owner, struct cf_error *err)
         return -1;
     if (read_id(path, owner->id) == 0)
         return 0;
-    cf_error_set(err, CF_ERROR_CONFIG, errno, "%s does not hold an installation id (own_ and 32 hex digits): %s", path,
+    cf_error_set(err, CF_ERROR_CONFIG, errno,
+                 "%s does not hold an installation id (own_ and 32 hex digits): %s", path,
                  strerror(errno));
-    return cf_error_fix(err, "remove the file; a new id is made, and what the old one left is found by "
-                             "cfrunner reap --all-dead-owners once its deadline has passed");
+    return cf_error_fix(
+        err, "remove the file; a new id is made, and what the old one left is found by "
+             "cfrunner reap --all-dead-owners once its deadline has passed");
 }
 
 int
@@ -178,7 +190,8 @@ cf_owner_open(const char *state_dir, struct cf_owner **ret_owner, struct cf_erro
     if (cf_process_identity_self(&owner->self, err) < 0)
         goto fail;
     if (find_state_dir(owner, state_dir, err) < 0) {
-        cf_error_fix(err, "set CFRUNNER_STATE_DIR to a folder of your own that only you can write to");
+        cf_error_fix(
+            err, "set CFRUNNER_STATE_DIR to a folder of your own that only you can write to");
         goto fail;
     }
     if (find_id(owner, err) < 0)
@@ -217,7 +230,7 @@ cf_owner_state_dir(const struct cf_owner *owner)
     return owner->state_dir;
 }
 
-/* ---- the runs --------------------------------------------------------------------------- */
+/* ---- the runs ------------------------------------------------------------------------ */
 
 static void
 run_path(const struct cf_owner *owner, const char *run, char *out, size_t size)
@@ -240,7 +253,8 @@ cf_owner_run_begin(struct cf_owner *owner, const char *run_id, struct cf_error *
     if (lock->fd < 0) {
         int why = errno;
         free(lock);
-        return cf_error_set(err, CF_ERROR_CONFIG, why, "lock file %s: %s", path, strerror(why));
+        return cf_error_set(err, CF_ERROR_CONFIG, why, "lock file %s: %s", path,
+                            strerror(why));
     }
     cf_process_identity_write(&owner->self, process);
     if (flock(lock->fd, LOCK_EX | LOCK_NB) < 0 || dprintf(lock->fd, "%s\n", process) < 0) {
@@ -248,7 +262,8 @@ cf_owner_run_begin(struct cf_owner *owner, const char *run_id, struct cf_error *
         (void)unlink(path);
         close(lock->fd);
         free(lock);
-        return cf_error_set(err, CF_ERROR_CONFIG, why, "lock file %s: %s", path, strerror(why));
+        return cf_error_set(err, CF_ERROR_CONFIG, why, "lock file %s: %s", path,
+                            strerror(why));
     }
     memcpy(lock->run, run_id, strlen(run_id) + 1);
     lock->next = owner->locks;
@@ -275,17 +290,20 @@ cf_owner_run_end(struct cf_owner *owner, const char *run_id)
 }
 
 json_t *
-cf_owner_labels(const struct cf_owner *owner, const char *run_id, const char *sandbox_name, int64_t deadline_unix)
+cf_owner_labels(const struct cf_owner *owner, const char *run_id, const char *sandbox_name,
+                int64_t deadline_unix)
 {
-    struct cf_labels labels = {.process = owner->self, .created = cf_clock_unix(), .deadline = deadline_unix};
+    struct cf_labels labels = {
+        .process = owner->self, .created = cf_clock_unix(), .deadline = deadline_unix};
 
     (void)snprintf(labels.owner, sizeof labels.owner, "%s", owner->id);
     (void)snprintf(labels.run, sizeof labels.run, "%s", run_id);
-    (void)snprintf(labels.sandbox, sizeof labels.sandbox, "%s", sandbox_name != NULL ? sandbox_name : "");
+    (void)snprintf(labels.sandbox, sizeof labels.sandbox, "%s",
+                   sandbox_name != NULL ? sandbox_name : "");
     return cf_labels_write(&labels);
 }
 
-/* ---- the rule --------------------------------------------------------------------------- */
+/* ---- the rule ------------------------------------------------------------------------ */
 
 enum lock_state { LOCK_HELD, LOCK_FREE, LOCK_GONE, LOCK_UNKNOWN };
 
@@ -309,8 +327,8 @@ look_at_lock(const struct cf_owner *owner, const char *run)
 }
 
 bool
-cf_owner_run_is_dead(const struct cf_owner *owner, const struct cf_labels *labels, bool any_owner, int64_t now_unix,
-                     const char **ret_why)
+cf_owner_run_is_dead(const struct cf_owner *owner, const struct cf_labels *labels,
+                     bool any_owner, int64_t now_unix, const char **ret_why)
 {
     const struct cf_process_identity *process = &labels->process;
     bool is_ours = strcmp(labels->owner, owner->id) == 0;
@@ -360,8 +378,8 @@ cf_owner_forget(const struct cf_owner *owner, const char *run)
 }
 
 void
-cf_owner_forget_stale(const struct cf_owner *owner, int64_t min_age_s, bool (*keep)(void *user, const char *run),
-                      void *user)
+cf_owner_forget_stale(const struct cf_owner *owner, int64_t min_age_s,
+                      bool (*keep)(void *user, const char *run), void *user)
 {
     char path[4300];
     struct dirent *entry;

@@ -22,14 +22,15 @@ struct cf_owner {
 };
 
 /*
- * Is the run that wrote these labels dead? Yes when its owner is this installation and (its lock
- * file can be locked, or the file is gone and boot id and pid namespace are ours and no process
- * with that pid and start time is alive). Yes when its deadline has passed, and its owner is
- * ours or `any_owner` says that foreign ones count too. A different boot id or namespace alone
- * proves nothing: engines are shared. *ret_why gets one static line either way.
+ * Is the run that wrote these labels dead? Yes when its owner is this installation and (its
+ * lock file can be locked, or the file is gone and boot id and pid namespace are ours and no
+ * process with that pid and start time is alive). Yes when its deadline has passed, and its
+ * owner is ours or `any_owner` says that foreign ones count too. A different boot id or
+ * namespace alone proves nothing: engines are shared. *ret_why gets one static line either
+ * way.
  */
-bool cf_owner_run_is_dead(const struct cf_owner *owner, const struct cf_labels *labels, bool any_owner,
-                          int64_t now_unix, const char **ret_why);
+bool cf_owner_run_is_dead(const struct cf_owner *owner, const struct cf_labels *labels,
+                          bool any_owner, int64_t now_unix, const char **ret_why);
 
 /* Unlinks the lock file of a run that is dead and has left nothing any more. */
 void cf_owner_forget(const struct cf_owner *owner, const char *run);

@@ -28,7 +28,8 @@ type_of(int64_t mode)
 static json_t *
 decode(const char *header, struct cf_error *err)
 {
-    static const struct cf_json_limits limits = {.bytes = HEADER_MOST, .depth = 4, .nodes = 64, .containers_only = true};
+    static const struct cf_json_limits limits = {
+        .bytes = HEADER_MOST, .depth = 4, .nodes = 64, .containers_only = true};
     size_t len = strnlen(header, HEADER_MOST), text_len = 0;
     cf_auto_free char *text = malloc(len + 1);
 
@@ -36,8 +37,9 @@ decode(const char *header, struct cf_error *err)
         cf_error_memory(err);
         return NULL;
     }
-    if (len >= HEADER_MOST || sodium_base642bin((unsigned char *)text, len + 1, header, len, NULL, &text_len, NULL,
-                                                sodium_base64_VARIANT_ORIGINAL) != 0) {
+    if (len >= HEADER_MOST ||
+        sodium_base642bin((unsigned char *)text, len + 1, header, len, NULL, &text_len, NULL,
+                          sodium_base64_VARIANT_ORIGINAL) != 0) {
         cf_error_set(err, CF_ERROR_ENGINE, 0, "the engine's path stat is not base64");
         return NULL;
     }
@@ -57,13 +59,15 @@ cf_path_stat_read(const char *header, struct cf_path_stat *ret, struct cf_error 
     int64_t mode = cf_json_int(object, "mode", -1), size = cf_json_int(object, "size", -1);
     const char *target = cf_json_str(object, "linkTarget");
     if (mode < 0 || size < 0)
-        return cf_error_set(err, CF_ERROR_ENGINE, 0, "the engine's path stat has no mode or no size");
+        return cf_error_set(err, CF_ERROR_ENGINE, 0,
+                            "the engine's path stat has no mode or no size");
     read.type = type_of(mode);
     read.mode = (unsigned)(mode & 0777);
     read.size = (uint64_t)size;
     if (read.type == CF_PATH_SYMLINK) {
         if (target == NULL || target[0] == '\0' || strlen(target) >= sizeof read.target)
-            return cf_error_set(err, CF_ERROR_ENGINE, 0, "the engine's path stat has a symlink without a target");
+            return cf_error_set(err, CF_ERROR_ENGINE, 0,
+                                "the engine's path stat has a symlink without a target");
         memcpy(read.target, target, strlen(target) + 1);
     }
     *ret = read;
@@ -73,7 +77,8 @@ cf_path_stat_read(const char *header, struct cf_path_stat *ret, struct cf_error 
 const char *
 cf_path_type_name(enum cf_path_type type)
 {
-    static const char *const names[] = {"a file", "a folder", "a symlink", "neither a file nor a folder"};
+    static const char *const names[] = {"a file", "a folder", "a symlink",
+                                        "neither a file nor a folder"};
 
     return (unsigned)type < CF_COUNT(names) ? names[type] : "something unknown";
 }

@@ -1,6 +1,6 @@
 /*
- * sandbox/plan.h: from options, the engine's facts and the image's inspection to one container's
- * create request, decided in one place and before anything is made. Pure.
+ * sandbox/plan.h: from options, the engine's facts and the image's inspection to one
+ * container's create request, decided in one place and before anything is made. Pure.
  */
 #ifndef CF_SANDBOX_PLAN_H
 #define CF_SANDBOX_PLAN_H
@@ -18,11 +18,12 @@ struct cf_plan_volume {
 struct cf_plan {
     char name[64]; /* the container's, and its label "sandbox": "cfrunner-<32 hex>" */
     char *image_id;
-    char *user;    /* the image's; "" is root */
-    char *arch;    /* the image's, as in "amd64" */
+    char *user; /* the image's; "" is root */
+    char *arch; /* the image's, as in "amd64" */
     char *working_directory;
-    const char *working_directory_from; /* "--working-directory", "the image", "default"; static */
-    struct cf_sandbox_limits limits;    /* with the defaults filled in */
+    const char
+        *working_directory_from; /* "--working-directory", "the image", "default"; static */
+    struct cf_sandbox_limits limits; /* with the defaults filled in */
     uint64_t tmp_bytes;
     struct cf_plan_volume volumes[CF_PLAN_VOLUMES_MOST];
     size_t volume_count;
@@ -30,12 +31,13 @@ struct cf_plan {
 };
 
 /*
- * `image` is the image's inspection, `name` the container's. `labels` is borrowed. Errors are the
- * author's (CF_ERROR_CONFIG) or the image's (CF_ERROR_IMAGE), each with a remedy. On failure
- * `ret` is left released.
+ * `image` is the image's inspection, `name` the container's. `labels` is borrowed. Errors are
+ * the author's (CF_ERROR_CONFIG) or the image's (CF_ERROR_IMAGE), each with a remedy. On
+ * failure `ret` is left released.
  */
-CF_CHECKED int cf_plan_make(const struct cf_sandbox_options *options, const struct cf_engine_facts *facts,
-                            json_t *image, const char *name, json_t *labels, struct cf_plan *ret,
+CF_CHECKED int cf_plan_make(const struct cf_sandbox_options *options,
+                            const struct cf_engine_facts *facts, json_t *image,
+                            const char *name, json_t *labels, struct cf_plan *ret,
                             struct cf_error *err);
 void cf_plan_release(struct cf_plan *plan);
 
@@ -43,12 +45,12 @@ void cf_plan_release(struct cf_plan *plan);
 void cf_limits_fill(struct cf_sandbox_limits *limits, const struct cf_engine_facts *facts);
 
 /*
- * May `path` be a working directory? Absolute, plain (no ".", "..", "//", no slash at the end),
- * shorter than 4096, and none of /, /tmp, /proc, /sys, /dev, /.cf or what lies below them. `kind`
- * is the error's, `whose` names its origin in the message.
+ * May `path` be a working directory? Absolute, plain (no ".", "..", "//", no slash at the
+ * end), shorter than 4096, and none of /, /tmp, /proc, /sys, /dev, /.cf or what lies below
+ * them. `kind` is the error's, `whose` names its origin in the message.
  */
-CF_CHECKED int cf_plan_check_workdir(const char *path, const char *whose, enum cf_error_kind kind,
-                                     struct cf_error *err);
+CF_CHECKED int cf_plan_check_workdir(const char *path, const char *whose,
+                                     enum cf_error_kind kind, struct cf_error *err);
 
 /* The same for a path in general: absolute and plain. */
 CF_CHECKED int cf_plan_check_path(const char *path, const char *what, struct cf_error *err);

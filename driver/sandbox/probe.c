@@ -1,8 +1,8 @@
 /*
  * What the archive API says about the image, before anything runs: the entrypoint, through its
- * symlinks, and the folders on the way to the working directory. All questions are asked at once,
- * beside the inspection. Symlinks are followed by hand and with a bound: engines differ in how
- * far they resolve one.
+ * symlinks, and the folders on the way to the working directory. All questions are asked at
+ * once, beside the inspection. Symlinks are followed by hand and with a bound: engines differ
+ * in how far they resolve one.
  */
 #include "sandbox/inside.h"
 
@@ -21,7 +21,7 @@ struct cf_probe {
     struct cf_error refusal; /* what the engine said of the whole path */
 };
 
-/* ---- the entrypoint ------------------------------------------------------------------------ */
+/* ---- the entrypoint ------------------------------------------------------------------ */
 
 static int
 entry_missing(const struct cf_probe *probe, struct cf_error *err)
@@ -29,10 +29,13 @@ entry_missing(const struct cf_probe *probe, struct cf_error *err)
     const char *entry = probe->sandbox->options.entrypoint;
 
     if (probe->hops > 0)
-        cf_error_set(err, CF_ERROR_IMAGE, 0, "entrypoint %s is a symlink to %s, which is not in the image", entry, probe->path);
+        cf_error_set(err, CF_ERROR_IMAGE, 0,
+                     "entrypoint %s is a symlink to %s, which is not in the image", entry,
+                     probe->path);
     else
         cf_error_set(err, CF_ERROR_IMAGE, 0, "entrypoint %s is not in the image", entry);
-    return cf_error_fix(err, "check the COPY lines of the Dockerfile, or give --entrypoint the program's path inside the image");
+    return cf_error_fix(err, "check the COPY lines of the Dockerfile, or give --entrypoint "
+                             "the program's path inside the image");
 }
 
 /* A relative target counts from its link's folder. */
@@ -52,8 +55,11 @@ next_path(struct cf_probe *probe, const char *target, struct cf_error *err)
     free(probe->path);
     probe->path = next;
     if (strlen(next) >= 4096 || ++probe->hops > SYMLINKS_MOST) {
-        cf_error_set(err, CF_ERROR_IMAGE, 0, "entrypoint %s leads through more than %d symlinks", probe->sandbox->options.entrypoint, SYMLINKS_MOST);
-        return cf_error_fix(err, "two symlinks in the image point at each other; name the program itself");
+        cf_error_set(err, CF_ERROR_IMAGE, 0,
+                     "entrypoint %s leads through more than %d symlinks",
+                     probe->sandbox->options.entrypoint, SYMLINKS_MOST);
+        return cf_error_fix(
+            err, "two symlinks in the image point at each other; name the program itself");
     }
     return 0;
 }
@@ -64,12 +70,16 @@ judge_entry(const struct cf_probe *probe, const struct cf_path_stat *st, struct 
     const char *entry = probe->sandbox->options.entrypoint;
 
     if (st->type != CF_PATH_FILE) {
-        cf_error_set(err, CF_ERROR_IMAGE, 0, "entrypoint %s is %s, not a program", entry, cf_path_type_name(st->type));
+        cf_error_set(err, CF_ERROR_IMAGE, 0, "entrypoint %s is %s, not a program", entry,
+                     cf_path_type_name(st->type));
         return cf_error_fix(err, "give --entrypoint the path of the program itself");
     }
     if ((st->mode & 0111) == 0) {
-        cf_error_set(err, CF_ERROR_IMAGE, 0, "entrypoint %s is not executable (mode %04o)", entry, st->mode);
-        return cf_error_fix(err, "set its mode in the Dockerfile: RUN chmod 755 %.160s, or COPY --chmod=755", probe->path);
+        cf_error_set(err, CF_ERROR_IMAGE, 0, "entrypoint %s is not executable (mode %04o)",
+                     entry, st->mode);
+        return cf_error_fix(
+            err, "set its mode in the Dockerfile: RUN chmod 755 %.160s, or COPY --chmod=755",
+            probe->path);
     }
     if (st->size == 0) {
         cf_error_set(err, CF_ERROR_IMAGE, 0, "entrypoint %s is an empty file", entry);
@@ -78,14 +88,15 @@ judge_entry(const struct cf_probe *probe, const struct cf_path_stat *st, struct 
     return 0;
 }
 
-/* ---- a path that cannot be followed ------------------------------------------------------------ */
+/* ---- a path that cannot be followed -------------------------------------------------- */
 
 /*
  * An engine answers 500 for a path that leads through a file or in a circle of symlinks, and a
- * HEAD has no body to say so; and it answers 500 for troubles of its own. So what lies above is
- * asked, from below: where that is well, the path was at fault.
+ * HEAD has no body to say so; and it answers 500 for troubles of its own. So what lies above
+ * is asked, from below: where that is well, the path was at fault.
  */
-static void on_above(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err);
+static void on_above(void *user, int status, const struct cf_engine_reply *reply,
+                     const struct cf_error *err);
 
 static int
 ask_above(struct cf_probe *probe)
@@ -97,11 +108,13 @@ ask_above(struct cf_probe *probe)
     if (slash == NULL || slash[1] == '\0') /* the root was asked already */
         return -1;
     slash[slash == probe->path] = '\0';
-    return cf_engine_archive_stat(sb->engine, sb->container_id, probe->path, on_above, probe, &probe->call, &unused);
+    return cf_engine_archive_stat(sb->engine, sb->container_id, probe->path, on_above, probe,
+                                  &probe->call, &unused);
 }
 
 static void
-on_above(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_above(void *user, int status, const struct cf_engine_reply *reply,
+         const struct cf_error *err)
 {
     struct cf_probe *probe = user;
     const char *entry = probe->sandbox->options.entrypoint;
@@ -109,14 +122,21 @@ on_above(void *user, int status, const struct cf_engine_reply *reply, const stru
     struct cf_error own = probe->refusal;
 
     probe->call = NULL;
-    if (status < 0 && err->kind == CF_ERROR_ENGINE && err->code >= 500 && ask_above(probe) == 0)
+    if (status < 0 && err->kind == CF_ERROR_ENGINE && err->code >= 500 &&
+        ask_above(probe) == 0)
         return;
     if (status == 0 && cf_path_stat_read(reply->header_path_stat, &st, &own) == 0) {
         if (st.type == CF_PATH_FILE)
-            cf_error_set(&own, CF_ERROR_IMAGE, 0, "entrypoint %s is not in the image: %s is a file, not a folder", entry, probe->path);
+            cf_error_set(&own, CF_ERROR_IMAGE, 0,
+                         "entrypoint %s is not in the image: %s is a file, not a folder",
+                         entry, probe->path);
         else
-            cf_error_set(&own, CF_ERROR_IMAGE, 0, "entrypoint %s cannot be followed below %s: symlinks that point at each other", entry, probe->path);
-        cf_error_fix(&own, "give --entrypoint the path of the program itself inside the image");
+            cf_error_set(
+                &own, CF_ERROR_IMAGE, 0,
+                "entrypoint %s cannot be followed below %s: symlinks that point at each other",
+                entry, probe->path);
+        cf_error_fix(&own,
+                     "give --entrypoint the path of the program itself inside the image");
     }
     cf_row_part(probe->sandbox, -1, &own);
 }
@@ -124,7 +144,8 @@ on_above(void *user, int status, const struct cf_engine_reply *reply, const stru
 static int ask_entry(struct cf_probe *probe, struct cf_error *err);
 
 static void
-on_entry(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_entry(void *user, int status, const struct cf_engine_reply *reply,
+         const struct cf_error *err)
 {
     struct cf_probe *probe = user;
     struct cf_sandbox *sb = probe->sandbox;
@@ -160,14 +181,16 @@ ask_entry(struct cf_probe *probe, struct cf_error *err)
 {
     struct cf_sandbox *sb = probe->sandbox;
 
-    return cf_engine_archive_stat(sb->engine, sb->container_id, probe->path, on_entry, probe, &probe->call, err);
+    return cf_engine_archive_stat(sb->engine, sb->container_id, probe->path, on_entry, probe,
+                                  &probe->call, err);
 }
 
-/* ---- the way to the working directory ----------------------------------------------------------- */
+/* ---- the way to the working directory ------------------------------------------------ */
 
 /* What cannot be told here is found out after the hello: no answer is an error. */
 static void
-on_prefix(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_prefix(void *user, int status, const struct cf_engine_reply *reply,
+          const struct cf_error *err)
 {
     struct cf_prefix_slot *slot = user;
     struct cf_path_stat st;
@@ -175,7 +198,9 @@ on_prefix(void *user, int status, const struct cf_engine_reply *reply, const str
 
     slot->call = NULL;
     slot->is_absent = status < 0 && err->kind == CF_ERROR_NOT_FOUND;
-    slot->is_folder = status == 0 && cf_path_stat_read(reply->header_path_stat, &st, &unused) == 0 && st.type == CF_PATH_FOLDER;
+    slot->is_folder = status == 0 &&
+                      cf_path_stat_read(reply->header_path_stat, &st, &unused) == 0 &&
+                      st.type == CF_PATH_FOLDER;
     cf_row_part(slot->sandbox, 0, NULL);
 }
 
@@ -196,8 +221,9 @@ ask_prefixes(struct cf_sandbox *sb)
         slot->sandbox = sb;
         slot->path = strndup(whole, len);
         cf_row_add(sb);
-        if (slot->path == NULL || cf_engine_archive_stat(sb->engine, sb->container_id, slot->path, on_prefix, slot,
-                                                         &slot->call, &unused) < 0)
+        if (slot->path == NULL ||
+            cf_engine_archive_stat(sb->engine, sb->container_id, slot->path, on_prefix, slot,
+                                   &slot->call, &unused) < 0)
             cf_row_part(sb, 0, NULL);
         if (at == NULL)
             return;
@@ -222,7 +248,7 @@ cf_probe_workdir_is_free(const struct cf_sandbox *sb)
     return true;
 }
 
-/* ---- together --------------------------------------------------------------------------------- */
+/* ---- together ------------------------------------------------------------------------ */
 
 int
 cf_probe_begin(struct cf_sandbox *sb, struct cf_error *err)

@@ -13,7 +13,7 @@
 
 enum { SCRIPT_LINE_MOST = 256, PROGRAM_HEADERS_MOST = 64 };
 
-/* ---- numbers of either order, at any alignment ------------------------------------------ */
+/* ---- numbers of either order, at any alignment --------------------------------------- */
 
 struct view {
     const unsigned char *bytes;
@@ -40,10 +40,12 @@ static const struct machine {
     bool is_64, is_big;
     const char *arch;
 } machines[] = {
-    {EM_X86_64, true, false, "amd64"},   {EM_386, false, false, "386"},       {EM_AARCH64, true, false, "arm64"},
-    {EM_ARM, false, false, "arm"},       {EM_PPC64, true, false, "ppc64le"},  {EM_PPC64, true, true, "ppc64"},
-    {EM_S390, true, true, "s390x"},      {EM_RISCV, true, false, "riscv64"},  {EM_MIPS, true, false, "mips64le"},
-    {EM_MIPS, true, true, "mips64"},     {EM_MIPS, false, false, "mipsle"},   {EM_MIPS, false, true, "mips"},
+    {EM_X86_64, true, false, "amd64"},  {EM_386, false, false, "386"},
+    {EM_AARCH64, true, false, "arm64"}, {EM_ARM, false, false, "arm"},
+    {EM_PPC64, true, false, "ppc64le"}, {EM_PPC64, true, true, "ppc64"},
+    {EM_S390, true, true, "s390x"},     {EM_RISCV, true, false, "riscv64"},
+    {EM_MIPS, true, false, "mips64le"}, {EM_MIPS, true, true, "mips64"},
+    {EM_MIPS, false, false, "mipsle"},  {EM_MIPS, false, true, "mips"},
 };
 
 static const char *
@@ -51,8 +53,10 @@ arch_of(const struct cf_program *program)
 {
     for (size_t i = 0; i < CF_COUNT(machines); i++) {
         const struct machine *m = &machines[i];
-        /* x32 is EM_X86_64 in 32-bit form, which common kernels do not run: no row, so no name */
-        if (m->number == program->machine && m->is_64 == program->is_64 && m->is_big == program->is_big_endian)
+        /* x32 is EM_X86_64 in 32-bit form, which common kernels do not run: no row, so no name
+         */
+        if (m->number == program->machine && m->is_64 == program->is_64 &&
+            m->is_big == program->is_big_endian)
             return m->arch;
     }
     return NULL;
@@ -66,7 +70,8 @@ cf_elf_machine_name(const struct cf_program *program, char out[32])
     if (arch != NULL)
         (void)snprintf(out, 32, "%s", arch);
     else
-        (void)snprintf(out, 32, "%d-bit machine %u", program->is_64 ? 64 : 32, program->machine);
+        (void)snprintf(out, 32, "%d-bit machine %u", program->is_64 ? 64 : 32,
+                       program->machine);
 }
 
 static int
@@ -78,11 +83,12 @@ elf_damaged(const char *path, const char *what, struct cf_error *err)
 
 /* PT_INTERP's text, when it lies within the head. */
 static int
-read_loader(const char *path, const struct view *view, const struct cf_program *elf, char *out, size_t size,
-            struct cf_error *err)
+read_loader(const char *path, const struct view *view, const struct cf_program *elf, char *out,
+            size_t size, struct cf_error *err)
 {
     uint64_t table = elf->is_64 ? number(view, 32, 8) : number(view, 28, 4);
-    uint64_t entry = number(view, elf->is_64 ? 54 : 42, 2), count = number(view, elf->is_64 ? 56 : 44, 2);
+    uint64_t entry = number(view, elf->is_64 ? 54 : 42, 2),
+             count = number(view, elf->is_64 ? 56 : 44, 2);
 
     if (entry < (elf->is_64 ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr)))
         return elf_damaged(path, "its program headers are too small", err);
@@ -96,7 +102,8 @@ read_loader(const char *path, const struct view *view, const struct cf_program *
         uint64_t len = elf->is_64 ? number(view, at + 32, 8) : number(view, at + 16, 4);
         if (offset > view->len || len > view->len - offset)
             return 0;
-        if (len < 2 || len > size || view->bytes[offset + len - 1] != '\0' || view->bytes[offset] != '/')
+        if (len < 2 || len > size || view->bytes[offset + len - 1] != '\0' ||
+            view->bytes[offset] != '/')
             return elf_damaged(path, "the loader that it names is not a path", err);
         (void)snprintf(out, size, "%s", (const char *)view->bytes + offset);
         return 0;
@@ -105,7 +112,8 @@ read_loader(const char *path, const struct view *view, const struct cf_program *
 }
 
 static int
-read_elf(const char *path, const char *head, size_t len, struct cf_program *ret, struct cf_error *err)
+read_elf(const char *path, const char *head, size_t len, struct cf_program *ret,
+         struct cf_error *err)
 {
     struct view view = {(const unsigned char *)head, len, false};
     unsigned type;
@@ -123,16 +131,16 @@ read_elf(const char *path, const char *head, size_t len, struct cf_program *ret,
     ret->machine = (unsigned)number(&view, 18, 2);
     type = (unsigned)number(&view, 16, 2);
     if (type != ET_EXEC && type != ET_DYN) {
-        cf_error_set(err, CF_ERROR_IMAGE, 0, "%s is an ELF file, but no program (type %u: %s)", path, type,
-                     type == ET_REL ? "an object file" : "not executable");
+        cf_error_set(err, CF_ERROR_IMAGE, 0, "%s is an ELF file, but no program (type %u: %s)",
+                     path, type, type == ET_REL ? "an object file" : "not executable");
         return cf_error_fix(err, "link it into a program before it is copied into the image");
     }
     return read_loader(path, &view, ret, ret->interpreter, sizeof ret->interpreter, err);
 }
 
-
 int
-cf_program_check_arch(const char *path, const struct cf_program *program, const char *arch, struct cf_error *err)
+cf_program_check_arch(const char *path, const struct cf_program *program, const char *arch,
+                      struct cf_error *err)
 {
     const char *have = program->kind == CF_PROGRAM_ELF ? arch_of(program) : NULL;
     bool is_known = false;
@@ -147,16 +155,17 @@ cf_program_check_arch(const char *path, const struct cf_program *program, const 
         (strcmp(arch, "arm64") == 0 && cf_str_same(have, "arm")))
         return 0;
     cf_elf_machine_name(program, name);
-    cf_error_set(err, CF_ERROR_IMAGE, 0, "%s is a program for %s; this sandbox is %s", path, name, arch);
+    cf_error_set(err, CF_ERROR_IMAGE, 0, "%s is a program for %s; this sandbox is %s", path,
+                 name, arch);
     return cf_error_fix(err, "build the image for it: docker build --platform linux/%s", arch);
 }
 
 const char *
 cf_arch_name(const char *machine)
 {
-    static const char *const names[][2] = {{"x86_64", "amd64"}, {"aarch64", "arm64"}, {"armv7l", "arm"},
-                                           {"armv6l", "arm"},   {"i386", "386"},      {"i686", "386"},
-                                           {"x86-64", "amd64"}};
+    static const char *const names[][2] = {
+        {"x86_64", "amd64"}, {"aarch64", "arm64"}, {"armv7l", "arm"},  {"armv6l", "arm"},
+        {"i386", "386"},     {"i686", "386"},      {"x86-64", "amd64"}};
 
     for (size_t i = 0; i < CF_COUNT(names); i++) {
         if (strcmp(machine, names[i][0]) == 0)
@@ -165,10 +174,11 @@ cf_arch_name(const char *machine)
     return machine;
 }
 
-/* ---- scripts ---------------------------------------------------------------------------- */
+/* ---- scripts ------------------------------------------------------------------------- */
 
 static int
-read_script(const char *path, const char *head, size_t len, struct cf_program *ret, struct cf_error *err)
+read_script(const char *path, const char *head, size_t len, struct cf_program *ret,
+            struct cf_error *err)
 {
     size_t most = len < SCRIPT_LINE_MOST ? len : SCRIPT_LINE_MOST;
     const char *newline = memchr(head, '\n', most);
@@ -180,13 +190,18 @@ read_script(const char *path, const char *head, size_t len, struct cf_program *r
     for (stop = at; stop < end && *stop != ' ' && *stop != '\t' && *stop != '\0';)
         stop++;
     if (newline == NULL && stop == end && len > most) {
-        cf_error_set(err, CF_ERROR_IMAGE, 0, "the first line of %s, a #! line, is longer than the kernel reads (%d bytes)",
-                     path, SCRIPT_LINE_MOST);
+        cf_error_set(
+            err, CF_ERROR_IMAGE, 0,
+            "the first line of %s, a #! line, is longer than the kernel reads (%d bytes)",
+            path, SCRIPT_LINE_MOST);
         return cf_error_fix(err, "name a shorter path to the interpreter");
     }
     if (stop > at && stop[-1] == '\r') {
-        cf_error_set(err, CF_ERROR_IMAGE, 0, "the #! line of %s ends in a carriage return (the file has CRLF line ends)", path);
-        return cf_error_fix(err, "convert it to LF line ends before it is copied into the image");
+        cf_error_set(
+            err, CF_ERROR_IMAGE, 0,
+            "the #! line of %s ends in a carriage return (the file has CRLF line ends)", path);
+        return cf_error_fix(err,
+                            "convert it to LF line ends before it is copied into the image");
     }
     if (stop == at || *at != '/') {
         cf_error_set(err, CF_ERROR_IMAGE, 0, "the #! line of %s names no absolute path", path);
@@ -197,7 +212,8 @@ read_script(const char *path, const char *head, size_t len, struct cf_program *r
 }
 
 int
-cf_program_read(const char *path, const char *head, size_t len, struct cf_program *ret, struct cf_error *err)
+cf_program_read(const char *path, const char *head, size_t len, struct cf_program *ret,
+                struct cf_error *err)
 {
     memset(ret, 0, sizeof *ret);
     ret->kind = CF_PROGRAM_OTHER;
@@ -208,6 +224,8 @@ cf_program_read(const char *path, const char *head, size_t len, struct cf_progra
     if (len == 0)
         cf_error_set(err, CF_ERROR_IMAGE, 0, "%s is an empty file", path);
     else
-        cf_error_set(err, CF_ERROR_IMAGE, 0, "%s is neither an ELF program nor a script with a #! line", path);
-    return cf_error_fix(err, "a script begins with a line such as #!/bin/sh that names its interpreter");
+        cf_error_set(err, CF_ERROR_IMAGE, 0,
+                     "%s is neither an ELF program nor a script with a #! line", path);
+    return cf_error_fix(
+        err, "a script begins with a line such as #!/bin/sh that names its interpreter");
 }

@@ -1,12 +1,12 @@
 /*
  * One sandbox as a table: reading down it is made, reading up it is taken away. The order down
- * is what keeps it free of races: the stream is attached and the wait registered before anything
- * runs, and the last thing that is put into the container is put between cf-init's hello and the
- * first spawn, while no foreign process exists.
+ * is what keeps it free of races: the stream is attached and the wait registered before
+ * anything runs, and the last thing that is put into the container is put between cf-init's
+ * hello and the first spawn, while no foreign process exists.
  *
- * Calls that change something are not given up at once when the run is canceled: given up, they
- * may still happen, unseen. They get a moment to answer; one that does not is looked for by name
- * on the way up.
+ * Calls that change something are not given up at once when the run is canceled: given up,
+ * they may still happen, unseen. They get a moment to answer; one that does not is looked for
+ * by name on the way up.
  */
 #include "sandbox/inside.h"
 
@@ -18,7 +18,7 @@
 
 enum { ABORT_PATIENCE_MS = 5000 };
 
-/* ---- rows of several operations ------------------------------------------------------------- */
+/* ---- rows of several operations ------------------------------------------------------ */
 
 void
 cf_row_begin(struct cf_sandbox *sb)
@@ -90,7 +90,7 @@ is_unanswered(int status, const struct cf_engine_reply *reply)
     return status < 0 && reply == NULL;
 }
 
-/* ---- the image, and the plan that follows from it ------------------------------------------------ */
+/* ---- the image, and the plan that follows from it ------------------------------------ */
 
 static json_t *
 make_labels(const struct cf_sandbox *sb)
@@ -102,21 +102,23 @@ make_labels(const struct cf_sandbox *sb)
 }
 
 static void
-on_image(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_image(void *user, int status, const struct cf_engine_reply *reply,
+         const struct cf_error *err)
 {
     struct cf_sandbox *sb = user;
     struct cf_error own = {0};
 
     if (status < 0 && err->kind == CF_ERROR_NOT_FOUND) {
-        cf_error_set(&own, CF_ERROR_NOT_FOUND, err->code, "image %s is not in the engine", sb->options.image_id);
+        cf_error_set(&own, CF_ERROR_NOT_FOUND, err->code, "image %s is not in the engine",
+                     sb->options.image_id);
         cf_error_fix(&own, "pull or build it first");
         err = &own;
     }
     if (status == 0) {
         json_t *labels = make_labels(sb);
         status = labels == NULL ? cf_error_memory(&own)
-                                : cf_plan_make(&sb->options, cf_engine_facts(sb->engine), reply->json, sb->name, labels,
-                                               &sb->plan, &own);
+                                : cf_plan_make(&sb->options, cf_engine_facts(sb->engine),
+                                               reply->json, sb->name, labels, &sb->plan, &own);
         sb->is_planned = status == 0;
         json_decref(labels);
         err = &own;
@@ -129,14 +131,16 @@ image_start(struct cf_steps *steps, struct cf_error *err)
 {
     struct cf_sandbox *sb = cf_sandbox_of(steps);
 
-    return cf_engine_image_inspect(sb->engine, sb->options.image_id, on_image, sb, &sb->call, err);
+    return cf_engine_image_inspect(sb->engine, sb->options.image_id, on_image, sb, &sb->call,
+                                   err);
 }
 
-/* ---- volumes ----------------------------------------------------------------------------------- */
+/* ---- volumes ------------------------------------------------------------------------- */
 
 /* An existing volume of that name answers like a new one, with its old labels. */
 static void
-on_volume(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_volume(void *user, int status, const struct cf_engine_reply *reply,
+          const struct cf_error *err)
 {
     struct cf_volume_slot *slot = user;
     struct cf_sandbox *sb = slot->sandbox;
@@ -148,7 +152,8 @@ on_volume(void *user, int status, const struct cf_engine_reply *reply, const str
     if (status == 0 && (!cf_labels_read(cf_json_obj(reply->json, "Labels"), &labels) ||
                         strcmp(labels.sandbox, sb->name) != 0)) {
         slot->is_sent = false; /* not ours: not ours to remove */
-        status = cf_error_set(&own, CF_ERROR_ENGINE, 0, "the engine gave back a volume without our labels");
+        status = cf_error_set(&own, CF_ERROR_ENGINE, 0,
+                              "the engine gave back a volume without our labels");
         err = &own;
     }
     cf_row_part(sb, status, err);
@@ -166,8 +171,8 @@ volumes_start(struct cf_steps *steps, struct cf_error *err)
         slot->sandbox = sb;
         cf_row_add(sb);
         slot->is_sent = true;
-        if (cf_engine_volume_create(sb->engine, sb->plan.volumes[i].name, sb->plan.labels, on_volume, slot,
-                                    &slot->call, &own) < 0) {
+        if (cf_engine_volume_create(sb->engine, sb->plan.volumes[i].name, sb->plan.labels,
+                                    on_volume, slot, &slot->call, &own) < 0) {
             slot->is_sent = false;
             cf_row_part(sb, -1, &own);
         }
@@ -176,7 +181,7 @@ volumes_start(struct cf_steps *steps, struct cf_error *err)
     return 0;
 }
 
-/* ---- the container --------------------------------------------------------------------------------- */
+/* ---- the container ------------------------------------------------------------------- */
 
 static void
 log_warnings(struct cf_sandbox *sb, const json_t *reply)
@@ -186,7 +191,8 @@ log_warnings(struct cf_sandbox *sb, const json_t *reply)
 
     json_array_foreach(warnings, i, text) {
         if (json_is_string(text))
-            cf_log(sb->log, CF_LOG_WARN, "sandbox", "the engine says: %.400s", json_string_value(text));
+            cf_log(sb->log, CF_LOG_WARN, "sandbox", "the engine says: %.400s",
+                   json_string_value(text));
     }
 }
 
@@ -196,19 +202,22 @@ take_container(struct cf_sandbox *sb, const json_t *reply, struct cf_error *err)
     const char *id = cf_json_str(reply, "Id");
 
     if (id == NULL || strlen(id) < 12 || strlen(id) > 128 || !cf_is_hex(id, strlen(id)))
-        return cf_error_set(err, CF_ERROR_ENGINE, 0, "the engine created a container, but its answer has no id");
+        return cf_error_set(err, CF_ERROR_ENGINE, 0,
+                            "the engine created a container, but its answer has no id");
     return cf_str_copy(&sb->container_id, id, err);
 }
 
 /* The name is random and ours: what bears it, and our label, is what we asked for. */
 static void
-on_looked_up(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_looked_up(void *user, int status, const struct cf_engine_reply *reply,
+             const struct cf_error *err)
 {
     struct cf_sandbox *sb = user;
     struct cf_error own = sb->create_error;
     struct cf_labels labels;
 
-    if (status == 0 && cf_labels_read(cf_json_obj(cf_json_obj(reply->json, "Config"), "Labels"), &labels) &&
+    if (status == 0 &&
+        cf_labels_read(cf_json_obj(cf_json_obj(reply->json, "Config"), "Labels"), &labels) &&
         strcmp(labels.sandbox, sb->name) == 0) {
         sb->create_uncertain = false;
         status = take_container(sb, reply->json, &own);
@@ -228,11 +237,13 @@ look_up(struct cf_sandbox *sb, const struct cf_error *err)
     if (sb->steps.canceled || (!sb->create_uncertain && err->code != 409))
         return false;
     sb->create_error = *err;
-    return cf_engine_container_inspect(sb->engine, sb->name, on_looked_up, sb, &sb->call, &unused) == 0;
+    return cf_engine_container_inspect(sb->engine, sb->name, on_looked_up, sb, &sb->call,
+                                       &unused) == 0;
 }
 
 static void
-on_created(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_created(void *user, int status, const struct cf_engine_reply *reply,
+           const struct cf_error *err)
 {
     struct cf_sandbox *sb = user;
     struct cf_error own = {0};
@@ -254,16 +265,18 @@ create_start(struct cf_steps *steps, struct cf_error *err)
     struct cf_sandbox *sb = cf_sandbox_of(steps);
 
     sb->create_sent = true;
-    if (cf_engine_container_create(sb->engine, sb->name, NULL, sb->plan.spec, on_created, sb, &sb->call, err) == 0)
+    if (cf_engine_container_create(sb->engine, sb->name, NULL, sb->plan.spec, on_created, sb,
+                                   &sb->call, err) == 0)
         return 0;
     sb->create_sent = false;
     return -1;
 }
 
-/* ---- what is in force, and what the image holds ------------------------------------------------------ */
+/* ---- what is in force, and what the image holds -------------------------------------- */
 
 static void
-on_inspected(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_inspected(void *user, int status, const struct cf_engine_reply *reply,
+             const struct cf_error *err)
 {
     struct cf_sandbox *sb = user;
     struct cf_error own = {0};
@@ -285,7 +298,8 @@ inspect_start(struct cf_steps *steps, struct cf_error *err)
 
     cf_row_begin(sb);
     cf_row_add(sb);
-    if (cf_engine_container_inspect(sb->engine, sb->container_id, on_inspected, sb, &sb->call, &own) < 0)
+    if (cf_engine_container_inspect(sb->engine, sb->container_id, on_inspected, sb, &sb->call,
+                                    &own) < 0)
         cf_row_part(sb, -1, &own);
     if (cf_probe_begin(sb, &own) < 0)
         sb->row_status = -1, sb->steps.err = own;
@@ -302,7 +316,7 @@ inspect_abort(struct cf_steps *steps)
     cf_probe_abort(sb);
 }
 
-/* ---- cf-init goes in -------------------------------------------------------------------------------- */
+/* ---- cf-init goes in ----------------------------------------------------------------- */
 
 /* A numeric user is known before anything runs; one by name only from cf-init's hello. */
 static bool
@@ -322,7 +336,8 @@ numeric_user(const char *user, unsigned *ret_uid, unsigned *ret_gid)
     if (colon == NULL) /* its group stands in the image's passwd, if at all */
         return false;
     *colon = '\0';
-    if (!cf_parse_u64(copy, 0, INT32_MAX, &uid) || !cf_parse_u64(colon + 1, 0, INT32_MAX, &gid))
+    if (!cf_parse_u64(copy, 0, INT32_MAX, &uid) ||
+        !cf_parse_u64(colon + 1, 0, INT32_MAX, &gid))
         return false;
     *ret_uid = (unsigned)uid;
     *ret_gid = (unsigned)gid;
@@ -330,9 +345,9 @@ numeric_user(const char *user, unsigned *ret_uid, unsigned *ret_gid)
 }
 
 /*
- * The folder is listed before the file, or one that a hostile image brought, with a mode of its
- * own, would stay. A working directory that is not there at all comes along when its owner is
- * known already: that saves the engine a second unpacking, most of what one costs.
+ * The folder is listed before the file, or one that a hostile image brought, with a mode of
+ * its own, would stay. A working directory that is not there at all comes along when its owner
+ * is known already: that saves the engine a second unpacking, most of what one costs.
  */
 static int
 make_tar(struct cf_sandbox *sb, const char **ret_bytes, size_t *ret_len, struct cf_error *err)
@@ -343,7 +358,8 @@ make_tar(struct cf_sandbox *sb, const char **ret_bytes, size_t *ret_len, struct 
     if (sb->tar == NULL)
         return cf_error_memory(err);
     if (cf_tar_dir(sb->tar, ".cf/", 0755, 0, 0, err) < 0 ||
-        cf_tar_file(sb->tar, ".cf/cf-init", 0555, 0, 0, sb->options.init_program, sb->options.init_program_len, err) < 0)
+        cf_tar_file(sb->tar, ".cf/cf-init", 0555, 0, 0, sb->options.init_program,
+                    sb->options.init_program_len, err) < 0)
         return -1;
     if (numeric_user(sb->plan.user, &uid, &gid) && cf_probe_workdir_is_free(sb)) {
         if (cf_tar_dir(sb->tar, sb->plan.working_directory + 1, 0755, uid, gid, err) < 0)
@@ -372,14 +388,15 @@ put_start(struct cf_steps *steps, struct cf_error *err)
 
     cf_probe_release(sb);
     if (make_tar(sb, &bytes, &len, err) == 0 &&
-        cf_engine_archive_put(sb->engine, sb->container_id, "/", false, bytes, len, on_put, sb, &sb->call, err) == 0)
+        cf_engine_archive_put(sb->engine, sb->container_id, "/", false, bytes, len, on_put, sb,
+                              &sb->call, err) == 0)
         return 0;
     cf_tar_free(sb->tar);
     sb->tar = NULL;
     return -1;
 }
 
-/* ---- the stream and the wait, before anything runs ------------------------------------------------------ */
+/* ---- the stream and the wait, before anything runs ----------------------------------- */
 
 static int
 attach_start(struct cf_steps *steps, struct cf_error *err)
@@ -390,7 +407,8 @@ attach_start(struct cf_steps *steps, struct cf_error *err)
 static void
 attach_abort(struct cf_steps *steps)
 {
-    cf_steps_settle(steps, -1); /* its undo closes the stream, and nothing comes from it then */
+    cf_steps_settle(steps,
+                    -1); /* its undo closes the stream, and nothing comes from it then */
 }
 
 static void
@@ -405,11 +423,12 @@ on_wait_head(void *user, int http_status)
 }
 
 /*
- * The wait's answer is a hint that the container has ended. Before its head came it is the row's
- * failure; later it moves the way up, or begins a demise.
+ * The wait's answer is a hint that the container has ended. Before its head came it is the
+ * row's failure; later it moves the way up, or begins a demise.
  */
 static void
-on_wait_done(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_wait_done(void *user, int status, const struct cf_engine_reply *reply,
+             const struct cf_error *err)
 {
     struct cf_sandbox *sb = user;
 
@@ -418,7 +437,8 @@ on_wait_done(void *user, int status, const struct cf_engine_reply *reply, const 
     if (!sb->wait_head) {
         sb->wait_head = true;
         if (status == 0)
-            cf_error_set(&sb->steps.err, CF_ERROR_ENGINE, 0, "the engine answered a wait before anything ran");
+            cf_error_set(&sb->steps.err, CF_ERROR_ENGINE, 0,
+                         "the engine answered a wait before anything ran");
         else
             sb->steps.err = *err;
         cf_steps_settle(&sb->steps, -1);
@@ -441,8 +461,8 @@ wait_start(struct cf_steps *steps, struct cf_error *err)
     uint64_t most_ms = sb->options.whole_timeout_ms + sb->options.grace_ms + 600000;
 
     sb->wait_pending = true;
-    if (cf_engine_container_wait(sb->engine, sb->container_id, most_ms, on_wait_head, on_wait_done, sb, &sb->wait_call,
-                                 err) == 0)
+    if (cf_engine_container_wait(sb->engine, sb->container_id, most_ms, on_wait_head,
+                                 on_wait_done, sb, &sb->wait_call, err) == 0)
         return 0;
     sb->wait_pending = false;
     return -1;
@@ -454,10 +474,10 @@ wait_abort(struct cf_steps *steps)
     cf_engine_call_cancel(cf_sandbox_of(steps)->wait_call);
 }
 
-/* ---- start and hello ------------------------------------------------------------------------------- */
+/* ---- start and hello ----------------------------------------------------------------- */
 
-/* Names are looked up in the image's own passwd at start, and engines differ in how they say that
- * one is not there. */
+/* Names are looked up in the image's own passwd at start, and engines differ in how they say
+ * that one is not there. */
 static void
 explain_user(const struct cf_sandbox *sb, struct cf_error *err)
 {
@@ -467,11 +487,13 @@ explain_user(const struct cf_sandbox *sb, struct cf_error *err)
         return;
     err->kind = CF_ERROR_IMAGE;
     cf_error_wrap(err, "the image's USER %s could not be used", sb->plan.user);
-    cf_error_fix(err, "add that user to the image's /etc/passwd, or use a number: USER 1000:1000");
+    cf_error_fix(err,
+                 "add that user to the image's /etc/passwd, or use a number: USER 1000:1000");
 }
 
 static void
-on_started(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_started(void *user, int status, const struct cf_engine_reply *reply,
+           const struct cf_error *err)
 {
     struct cf_sandbox *sb = user;
     struct cf_error own;
@@ -491,7 +513,8 @@ start_start(struct cf_steps *steps, struct cf_error *err)
     struct cf_sandbox *sb = cf_sandbox_of(steps);
 
     sb->start_sent = true;
-    if (cf_engine_container_start(sb->engine, sb->container_id, on_started, sb, &sb->call, err) == 0)
+    if (cf_engine_container_start(sb->engine, sb->container_id, on_started, sb, &sb->call,
+                                  err) == 0)
         return 0;
     sb->start_sent = false;
     return -1;

@@ -1,7 +1,7 @@
 /*
  * What dead runs left, and what this owner holds: both are a sweep over everything that bears
- * our marker, with a rule that looks at each thing's run. The verdict on a run is made once and
- * kept: dead stays dead, and one run has many things.
+ * our marker, with a rule that looks at each thing's run. The verdict on a run is made once
+ * and kept: dead stays dead, and one run has many things.
  */
 #include "sandbox/owner.h"
 #include "sandbox/sweep.h"
@@ -17,7 +17,8 @@ struct gathering {
     struct cf_owner *owner;
     bool all_owners, dry_run, is_list;
     int64_t now_unix;
-    json_t *runs; /* "owner/run" -> {"run","owner","live","why","created","deadline","resources"} */
+    json_t *runs; /* "owner/run" ->
+                     {"run","owner","live","why","created","deadline","resources"} */
     cf_reap_done_fn *done;
     void *user;
 };
@@ -29,7 +30,7 @@ gathering_free(struct gathering *all)
     free(all);
 }
 
-/* ---- gathering -------------------------------------------------------------------------- */
+/* ---- gathering ----------------------------------------------------------------------- */
 
 static json_t *
 judge_run(struct gathering *all, const struct cf_labels *labels)
@@ -41,12 +42,15 @@ judge_run(struct gathering *all, const struct cf_labels *labels)
     json_t *run = json_object_get(all->runs, key);
     if (run != NULL)
         return run;
-    bool is_dead = cf_owner_run_is_dead(all->owner, labels, all->all_owners, all->now_unix, &why);
+    bool is_dead =
+        cf_owner_run_is_dead(all->owner, labels, all->all_owners, all->now_unix, &why);
     cf_clock_rfc3339(labels->created, created);
     cf_clock_rfc3339(labels->deadline, deadline);
-    run = json_pack("{s:s, s:s, s:b, s:s, s:s, s:s, s:[]}", "run", labels->run, "owner", labels->owner, "live",
-                    !is_dead, "why", why, "created", created, "deadline", deadline, "resources");
-    (void)json_object_set_new(all->runs, key, run); /* NULL: out of memory, then it stays untouched */
+    run = json_pack("{s:s, s:s, s:b, s:s, s:s, s:s, s:[]}", "run", labels->run, "owner",
+                    labels->owner, "live", !is_dead, "why", why, "created", created,
+                    "deadline", deadline, "resources");
+    (void)json_object_set_new(all->runs, key,
+                              run); /* NULL: out of memory, then it stays untouched */
     return json_object_get(all->runs, key);
 }
 
@@ -74,12 +78,13 @@ on_resource(void *user, const struct cf_resource *resource)
     if (run == NULL)
         return false;
     if (!has_resource(resources, resource))
-        (void)json_array_append_new(resources, cf_resource_json(cf_resource_name(resource->kind), resource->id,
-                                                                resource->name));
+        (void)json_array_append_new(
+            resources,
+            cf_resource_json(cf_resource_name(resource->kind), resource->id, resource->name));
     return !cf_json_bool(run, "live", true);
 }
 
-/* ---- reporting -------------------------------------------------------------------------- */
+/* ---- reporting ----------------------------------------------------------------------- */
 
 static bool
 is_known_run(void *user, const char *run_id)
@@ -104,7 +109,8 @@ forget_locks(struct gathering *all)
     json_t *run;
 
     json_object_foreach(all->runs, key, run) {
-        if (!cf_json_bool(run, "live", true) && cf_str_same(cf_json_str(run, "owner"), all->owner->id))
+        if (!cf_json_bool(run, "live", true) &&
+            cf_str_same(cf_json_str(run, "owner"), all->owner->id))
             cf_owner_forget(all->owner, cf_json_str(run, "run"));
     }
     cf_owner_forget_stale(all->owner, 60, is_known_run, all);
@@ -168,21 +174,24 @@ on_swept(void *user, const struct cf_teardown *result)
     if (why != NULL)
         status = cf_error_set(&err, CF_ERROR_TEARDOWN, 0, "%s", why);
     else if (!only_looks && !result->proven)
-        status = cf_error_set(&err, CF_ERROR_TEARDOWN, 0, "%zu resources of dead runs could not be removed",
+        status = cf_error_set(&err, CF_ERROR_TEARDOWN, 0,
+                              "%zu resources of dead runs could not be removed",
                               json_array_size(result->left));
     if (!only_looks && result->proven)
         forget_locks(all);
-    json_t *report = all->is_list ? owned_runs(all)
-                                  : json_pack("{s:o, s:O, s:o}", "dead", dead_runs(all), "removed", result->removed,
-                                              "left", all->dry_run ? json_array() : json_incref(result->left));
+    json_t *report =
+        all->is_list
+            ? owned_runs(all)
+            : json_pack("{s:o, s:O, s:o}", "dead", dead_runs(all), "removed", result->removed,
+                        "left", all->dry_run ? json_array() : json_incref(result->left));
     all->done(all->user, status, report, &err);
     json_decref(report);
     gathering_free(all);
 }
 
 static int
-gather(uv_loop_t *loop, struct cf_engine *engine, const struct gathering *wanted, uint64_t deadline_ms,
-       struct cf_error *err)
+gather(uv_loop_t *loop, struct cf_engine *engine, const struct gathering *wanted,
+       uint64_t deadline_ms, struct cf_error *err)
 {
     struct gathering *all = malloc(sizeof *all);
     struct cf_sweep_rule rule = {.label = CF_LABEL, .wants = on_resource, .user = all};
@@ -206,18 +215,22 @@ gather(uv_loop_t *loop, struct cf_engine *engine, const struct gathering *wanted
 }
 
 int
-cf_reap_open(uv_loop_t *loop, struct cf_engine *engine, struct cf_owner *owner, bool all_owners, bool dry_run,
-             uint64_t deadline_ms, cf_reap_done_fn *done, void *user, struct cf_error *err)
+cf_reap_open(uv_loop_t *loop, struct cf_engine *engine, struct cf_owner *owner,
+             bool all_owners, bool dry_run, uint64_t deadline_ms, cf_reap_done_fn *done,
+             void *user, struct cf_error *err)
 {
-    struct gathering wanted = {
-        .owner = owner, .all_owners = all_owners, .dry_run = dry_run, .done = done, .user = user};
+    struct gathering wanted = {.owner = owner,
+                               .all_owners = all_owners,
+                               .dry_run = dry_run,
+                               .done = done,
+                               .user = user};
 
     return gather(loop, engine, &wanted, deadline_ms, err);
 }
 
 int
-cf_owner_list(uv_loop_t *loop, struct cf_engine *engine, struct cf_owner *owner, uint64_t deadline_ms,
-              cf_reap_done_fn *done, void *user, struct cf_error *err)
+cf_owner_list(uv_loop_t *loop, struct cf_engine *engine, struct cf_owner *owner,
+              uint64_t deadline_ms, cf_reap_done_fn *done, void *user, struct cf_error *err)
 {
     struct gathering wanted = {.owner = owner, .is_list = true, .done = done, .user = user};
 

@@ -10,8 +10,10 @@
 
 #include <string.h>
 
-static const char *const names[CF_RESOURCE_KINDS] = {
-    [CF_CONTAINER] = "container", [CF_NETWORK] = "network", [CF_VOLUME] = "volume", [CF_IMAGE] = "image"};
+static const char *const names[CF_RESOURCE_KINDS] = {[CF_CONTAINER] = "container",
+                                                     [CF_NETWORK] = "network",
+                                                     [CF_VOLUME] = "volume",
+                                                     [CF_IMAGE] = "image"};
 
 const char *
 cf_resource_name(enum cf_resource_kind kind)
@@ -41,7 +43,8 @@ is_our_container(const json_t *entry, const struct cf_labels *labels)
         return true;
     json_array_foreach(all, i, name) {
         const char *text = json_string_value(name);
-        if (text != NULL && labels->sandbox[0] != '\0' && strcmp(text + (*text == '/'), labels->sandbox) == 0)
+        if (text != NULL && labels->sandbox[0] != '\0' &&
+            strcmp(text + (*text == '/'), labels->sandbox) == 0)
             return true;
     }
     return false;
@@ -107,13 +110,14 @@ removal_line(const struct cf_engine *engine, const char *kind, const char *id)
 }
 
 json_t *
-cf_resource_left_json(const struct cf_engine *engine, const char *kind, const char *id, const char *name,
-                      const char *why)
+cf_resource_left_json(const struct cf_engine *engine, const char *kind, const char *id,
+                      const char *name, const char *why)
 {
     cf_auto_free char *line = removal_line(engine, kind, id);
     json_t *left = cf_resource_json(kind, id, name);
 
-    if (left == NULL || line == NULL || json_object_set_new(left, "why", json_string(why)) < 0 ||
+    if (left == NULL || line == NULL ||
+        json_object_set_new(left, "why", json_string(why)) < 0 ||
         json_object_set_new(left, "remove", json_string(line)) < 0) {
         json_decref(left);
         return NULL;

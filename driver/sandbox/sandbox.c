@@ -13,7 +13,7 @@
 
 enum { STDERR_TAIL_BYTES = 8192, GRACE_MS = 10000, START_MS = 60000, WHOLE_MS = 600000 };
 
-/* ---- memory ------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------- */
 
 static void
 free_env(const char *const *env)
@@ -54,10 +54,12 @@ copy_env(const char *const *env)
 
 /* Every pointer that is not ours is set aside first, so that a half-made copy can be freed. */
 static int
-copy_options(struct cf_sandbox_options *to, const struct cf_sandbox_options *from, struct cf_error *err)
+copy_options(struct cf_sandbox_options *to, const struct cf_sandbox_options *from,
+             struct cf_error *err)
 {
     *to = *from;
-    to->run_id = to->image_id = to->entrypoint = to->working_directory = to->platform_arch = NULL;
+    to->run_id = to->image_id = to->entrypoint = to->working_directory = to->platform_arch =
+        NULL;
     to->env = copy_env(from->env);
     if (to->env == NULL)
         return cf_error_memory(err);
@@ -70,7 +72,8 @@ copy_options(struct cf_sandbox_options *to, const struct cf_sandbox_options *fro
     return cf_str_copy((char **)&to->run_id, from->run_id, err) < 0 ||
                    cf_str_copy((char **)&to->image_id, from->image_id, err) < 0 ||
                    cf_str_copy((char **)&to->entrypoint, from->entrypoint, err) < 0 ||
-                   cf_str_copy((char **)&to->working_directory, from->working_directory, err) < 0 ||
+                   cf_str_copy((char **)&to->working_directory, from->working_directory, err) <
+                       0 ||
                    cf_str_copy((char **)&to->platform_arch, from->platform_arch, err) < 0
                ? -1
                : 0;
@@ -98,7 +101,7 @@ sandbox_free(struct cf_sandbox *sb)
     free(sb);
 }
 
-/* ---- the end ------------------------------------------------------------------------------------- */
+/* ---- the end ------------------------------------------------------------------------- */
 
 static void
 on_handle_closed(uv_handle_t *handle)
@@ -107,10 +110,11 @@ on_handle_closed(uv_handle_t *handle)
 
     if (--sb->handles_open > 0)
         return;
-    struct cf_teardown result = {.proven = sb->is_proven,
-                                 .removed = sb->removed,
-                                 .left = sb->left,
-                                 .took_ms = sb->up_began_ms > 0 ? cf_clock_ms() - sb->up_began_ms : 0};
+    struct cf_teardown result = {
+        .proven = sb->is_proven,
+        .removed = sb->removed,
+        .left = sb->left,
+        .took_ms = sb->up_began_ms > 0 ? cf_clock_ms() - sb->up_began_ms : 0};
     sb->on_closed(sb->closed_user, &result);
     sandbox_free(sb);
 }
@@ -137,7 +141,7 @@ close_handles(struct cf_sandbox *sb)
     uv_close((uv_handle_t *)&sb->ping_timer, on_handle_closed);
 }
 
-/* ---- the walk ------------------------------------------------------------------------------------- */
+/* ---- the walk ------------------------------------------------------------------------ */
 
 static void
 watch_disk(struct cf_sandbox *sb)
@@ -147,7 +151,8 @@ watch_disk(struct cf_sandbox *sb)
 
     for (size_t i = 0; i < sb->plan.volume_count; i++)
         folders[i + 1] = sb->plan.volumes[i].target;
-    if (cf_link_disk_watch(sb->link, sb->plan.limits.disk_bytes, folders, NULL, NULL, &err) < 0)
+    if (cf_link_disk_watch(sb->link, sb->plan.limits.disk_bytes, folders, NULL, NULL, &err) <
+        0)
         cf_log(sb->log, CF_LOG_WARN, "sandbox", "disk use is not watched: %s", err.text);
 }
 
@@ -194,7 +199,8 @@ undo_name(int row)
     }
 }
 
-/* The way up has begun. If nobody asked for it, the cause is told now, not when all is undone. */
+/* The way up has begun. If nobody asked for it, the cause is told now, not when all is undone.
+ */
 static void
 begin_way_up(struct cf_sandbox *sb)
 {
@@ -205,7 +211,8 @@ begin_way_up(struct cf_sandbox *sb)
     if (sb->is_told || sb->is_closing || sb->is_ready)
         return;
     sb->is_told = sb->is_failed = true;
-    sb->events.on_failed(sb->user, &sb->steps.err); /* may close us: that ends in a later turn */
+    sb->events.on_failed(sb->user,
+                         &sb->steps.err); /* may close us: that ends in a later turn */
 }
 
 static void
@@ -221,7 +228,8 @@ on_row(struct cf_steps *steps, const struct cf_step *row, bool entered)
         sb->row_began_us = cf_clock_us();
     if (sb->events.on_step != NULL)
         sb->events.on_step(sb->user, is_up ? undo_name(at) : row->name,
-                           entered ? UINT64_MAX : (cf_clock_us() - sb->row_began_us + 500) / 1000);
+                           entered ? UINT64_MAX
+                                   : (cf_clock_us() - sb->row_began_us + 500) / 1000);
 }
 
 static void
@@ -230,13 +238,17 @@ on_start_timeout(uv_timer_t *timer)
     struct cf_sandbox *sb = timer->data;
     struct cf_error why = {0};
 
-    cf_error_set(&why, CF_ERROR_ENGINE_TIMEOUT, 0, "the sandbox was not up within %llu ms; it was at \"%s\"",
-                 (unsigned long long)sb->options.start_timeout_ms, cf_provision[sb->steps.at].name);
-    cf_error_fix(&why, "look whether the engine is overloaded, or give it more time with --start-timeout");
+    cf_error_set(&why, CF_ERROR_ENGINE_TIMEOUT, 0,
+                 "the sandbox was not up within %llu ms; it was at \"%s\"",
+                 (unsigned long long)sb->options.start_timeout_ms,
+                 cf_provision[sb->steps.at].name);
+    cf_error_fix(
+        &why,
+        "look whether the engine is overloaded, or give it more time with --start-timeout");
     cf_sandbox_fail(sb, &why);
 }
 
-/* ---- the link's events ------------------------------------------------------------------------------ */
+/* ---- the link's events --------------------------------------------------------------- */
 
 static void
 on_output(void *user)
@@ -249,8 +261,8 @@ on_hello(void *user, const struct cf_hello *hello)
 {
     struct cf_sandbox *sb = user;
 
-    cf_log(sb->log, CF_LOG_DEBUG, "sandbox", "cf-init %s, uid %u, gid %u, cgroup %s", hello->version, hello->uid, hello->gid,
-           hello->cgroup);
+    cf_log(sb->log, CF_LOG_DEBUG, "sandbox", "cf-init %s, uid %u, gid %u, cgroup %s",
+           hello->version, hello->uid, hello->gid, hello->cgroup);
     sb->hello_seen = true;
     cf_stream_ping_begin(sb);
     if (!sb->hello_awaited)
@@ -283,7 +295,7 @@ on_broken(void *user, const struct cf_error *err)
     cf_sandbox_fail(user, err);
 }
 
-/* ---- the door ---------------------------------------------------------------------------------------- */
+/* ---- the door ------------------------------------------------------------------------ */
 
 static int
 check_options(const struct cf_sandbox_options *o, struct cf_error *err)
@@ -293,11 +305,13 @@ check_options(const struct cf_sandbox_options *o, struct cf_error *err)
     if (o->run_id == NULL || !cf_labels_is_id(o->run_id, "run_"))
         return cf_error_set(err, CF_ERROR_INTERNAL, 0, "run id is not run_ and 32 hex digits");
     if (o->image_id == NULL || o->entrypoint == NULL)
-        return cf_error_set(err, CF_ERROR_INTERNAL, 0, "a sandbox needs an image and an entrypoint");
+        return cf_error_set(err, CF_ERROR_INTERNAL, 0,
+                            "a sandbox needs an image and an entrypoint");
     if (cf_plan_check_path(o->entrypoint, "entrypoint", err) < 0)
         return -1;
     if (o->working_directory != NULL)
-        return cf_plan_check_workdir(o->working_directory, "--working-directory", CF_ERROR_CONFIG, err);
+        return cf_plan_check_workdir(o->working_directory, "--working-directory",
+                                     CF_ERROR_CONFIG, err);
     return 0;
 }
 
@@ -324,7 +338,8 @@ fill(struct cf_sandbox *sb, struct cf_error *err)
     sb->link = cf_link_new(&link_events, sb);
     sb->removed = json_array();
     sb->left = json_array();
-    if (sb->link == NULL || sb->removed == NULL || sb->left == NULL || cf_tail_init(&sb->stderr_tail, STDERR_TAIL_BYTES) < 0)
+    if (sb->link == NULL || sb->removed == NULL || sb->left == NULL ||
+        cf_tail_init(&sb->stderr_tail, STDERR_TAIL_BYTES) < 0)
         return cf_error_memory(err);
     return cf_steps_init(&sb->steps, sb->loop, cf_provision, CF_ROWS, sb->log, err);
 }
@@ -340,7 +355,8 @@ on_begin(uv_timer_t *timer)
 }
 
 int
-cf_sandbox_open(uv_loop_t *loop, const struct cf_sandbox_options *options, const struct cf_sandbox_events *events, void *user,
+cf_sandbox_open(uv_loop_t *loop, const struct cf_sandbox_options *options,
+                const struct cf_sandbox_events *events, void *user,
                 struct cf_sandbox **ret_sandbox, struct cf_error *err)
 {
     struct cf_sandbox *sb;
@@ -397,7 +413,9 @@ cf_sandbox_isolation(const struct cf_sandbox *sb)
 json_t *
 cf_sandbox_limits_json(const struct cf_sandbox *sb)
 {
-    return sb->inspect != NULL ? cf_inforce_limits(&sb->plan, cf_engine_facts(sb->engine), sb->inspect) : NULL;
+    return sb->inspect != NULL
+               ? cf_inforce_limits(&sb->plan, cf_engine_facts(sb->engine), sb->inspect)
+               : NULL;
 }
 
 json_t *
@@ -407,7 +425,8 @@ cf_sandbox_end_state(const struct cf_sandbox *sb)
 }
 
 void
-cf_sandbox_close(struct cf_sandbox *sb, uint64_t grace_ms, cf_sandbox_closed_fn *on_closed, void *user)
+cf_sandbox_close(struct cf_sandbox *sb, uint64_t grace_ms, cf_sandbox_closed_fn *on_closed,
+                 void *user)
 {
     struct cf_error why = {0};
     bool is_first = !sb->is_closing;

@@ -13,31 +13,31 @@
 struct cf_sandbox;
 
 struct cf_sandbox_limits { /* 0 anywhere: the default of the design */
-    uint64_t memory_bytes;  /* 2 GiB, no extra swap */
-    double cpus;            /* 2, clamped to the engine's */
-    uint64_t pids;          /* 512 */
-    uint64_t nofile;        /* 4096 */
-    uint64_t disk_bytes;    /* 4 GiB: layer, volumes, /tmp */
+    uint64_t memory_bytes; /* 2 GiB, no extra swap */
+    double cpus;           /* 2, clamped to the engine's */
+    uint64_t pids;         /* 512 */
+    uint64_t nofile;       /* 4096 */
+    uint64_t disk_bytes;   /* 4 GiB: layer, volumes, /tmp */
 };
 
 /* Who we are, written on every label; see sandbox/owner.h. */
 struct cf_owner;
 
 struct cf_sandbox_options {
-    struct cf_engine *engine;     /* connected; borrowed until closed */
-    struct cf_owner *owner;       /* borrowed until closed */
-    const char *run_id;           /* "run_<32 hex>"; copied */
-    const char *image_id;         /* "sha256:..."; copied */
-    const char *entrypoint;       /* checked in the image before anything runs; copied */
+    struct cf_engine *engine;      /* connected; borrowed until closed */
+    struct cf_owner *owner;        /* borrowed until closed */
+    const char *run_id;            /* "run_<32 hex>"; copied */
+    const char *image_id;          /* "sha256:..."; copied */
+    const char *entrypoint;        /* checked in the image before anything runs; copied */
     const char *working_directory; /* NULL: the image's, else /workspace; copied */
-    const char *platform_arch;    /* "amd64"/"arm64" wanted, or NULL: the engine's; copied */
-    const char *const *env;       /* extra "K=V" for container create: none by default */
+    const char *platform_arch;     /* "amd64"/"arm64" wanted, or NULL: the engine's; copied */
+    const char *const *env;        /* extra "K=V" for container create: none by default */
     struct cf_sandbox_limits limits;
-    unsigned relay_port;          /* 0: 4180; cf-init listens on 127.0.0.1 before hello */
-    unsigned egress_port;         /* a second such port, for the forward proxy; 0: none */
+    unsigned relay_port;  /* 0: 4180; cf-init listens on 127.0.0.1 before hello */
+    unsigned egress_port; /* a second such port, for the forward proxy; 0: none */
     uint64_t whole_timeout_ms, grace_ms; /* for the deadline label and teardown's bound */
-    uint64_t start_timeout_ms;    /* provision to hello */
-    const void *init_program;     /* the cf-init binary; static storage */
+    uint64_t start_timeout_ms;           /* provision to hello */
+    const void *init_program;            /* the cf-init binary; static storage */
     size_t init_program_len;
     const struct cf_log *log;
 };
@@ -45,12 +45,13 @@ struct cf_sandbox_options {
 struct cf_sandbox_events {
     /* A provision or teardown step began (took_ms UINT64_MAX) or ended. `name` is static. */
     void (*on_step)(void *user, const char *name, uint64_t took_ms);
-    void (*on_ready)(void *user);      /* hello came, working directory stands; spawn now */
+    void (*on_ready)(void *user); /* hello came, working directory stands; spawn now */
     /* Provision failed, or the sandbox ended under us (engine gone, pid 1 ended, link broken,
      * removed by somebody): why. At most once; cf_sandbox_close still has to be called. */
     void (*on_failed)(void *user, const struct cf_error *err);
     void (*on_door)(void *user, struct cf_door *door, unsigned port);
-    void (*on_event)(void *user, const char *name, json_t *event); /* from cf-init, and engine "oom" */
+    void (*on_event)(void *user, const char *name,
+                     json_t *event); /* from cf-init, and engine "oom" */
 };
 
 CF_CHECKED int cf_sandbox_open(uv_loop_t *loop, const struct cf_sandbox_options *options,
@@ -58,68 +59,78 @@ CF_CHECKED int cf_sandbox_open(uv_loop_t *loop, const struct cf_sandbox_options 
                                struct cf_sandbox **ret_sandbox, struct cf_error *err);
 struct cf_link *cf_sandbox_link(struct cf_sandbox *sandbox);
 const char *cf_sandbox_working_directory(const struct cf_sandbox *sandbox); /* the real path */
-const char *cf_sandbox_container_id(const struct cf_sandbox *sandbox);      /* NULL before create */
-/* What is in force, from inspect, for the result: {"network":"none","cap_drop":[...],...}. New reference. */
+const char *cf_sandbox_container_id(const struct cf_sandbox *sandbox); /* NULL before create */
+/* What is in force, from inspect, for the result: {"network":"none","cap_drop":[...],...}. New
+ * reference. */
 json_t *cf_sandbox_isolation(const struct cf_sandbox *sandbox);
 json_t *cf_sandbox_limits_json(const struct cf_sandbox *sandbox); /* new reference */
 /* Container facts after its end (inspect State): exit code, oom; may be NULL. Borrowed. */
 json_t *cf_sandbox_end_state(const struct cf_sandbox *sandbox);
 
 struct cf_teardown {
-    bool proven;      /* listed again by the run's label: nothing is there */
-    json_t *removed;  /* [{"kind","id","name"}...]; borrowed until return */
-    json_t *left;     /* the same form plus "why" and "remove" (one shell line); borrowed until return */
+    bool proven;     /* listed again by the run's label: nothing is there */
+    json_t *removed; /* [{"kind","id","name"}...]; borrowed until return */
+    json_t *left;    /* the same form plus "why" and "remove" (one shell line); borrowed until
+                        return */
     uint64_t took_ms;
 };
 typedef void cf_sandbox_closed_fn(void *user, const struct cf_teardown *teardown);
 /*
- * Kill, end, remove, list again; bounded by `grace_ms` + 10 s of engine time. From anywhere, in
- * any phase. A second call with a shorter grace shortens it. on_closed comes once; then the
+ * Kill, end, remove, list again; bounded by `grace_ms` + 10 s of engine time. From anywhere,
+ * in any phase. A second call with a shorter grace shortens it. on_closed comes once; then the
  * sandbox is freed and nothing fires.
  */
-void cf_sandbox_close(struct cf_sandbox *sandbox, uint64_t grace_ms, cf_sandbox_closed_fn *on_closed, void *user);
+void cf_sandbox_close(struct cf_sandbox *sandbox, uint64_t grace_ms,
+                      cf_sandbox_closed_fn *on_closed, void *user);
 
-/* ---- ownership (sandbox/owner.c) -------------------------------------------------------- */
+/* ---- ownership (sandbox/owner.c) ----------------------------------------------------- */
 
 /* Installation id and lock files under `state_dir` (NULL: $CFRUNNER_STATE_DIR, else
  * $XDG_STATE_HOME/cfrunner, else ~/.local/state/cfrunner, else /var/tmp/cfrunner-<uid>). */
-CF_CHECKED int cf_owner_open(const char *state_dir, struct cf_owner **ret_owner, struct cf_error *err);
+CF_CHECKED int cf_owner_open(const char *state_dir, struct cf_owner **ret_owner,
+                             struct cf_error *err);
 void cf_owner_close(struct cf_owner *owner);
 const char *cf_owner_id(const struct cf_owner *owner);
 const char *cf_owner_state_dir(const struct cf_owner *owner);
 /* Takes and keeps the run's lock file; released (and removed) by end. */
-CF_CHECKED int cf_owner_run_begin(struct cf_owner *owner, const char *run_id, struct cf_error *err);
+CF_CHECKED int cf_owner_run_begin(struct cf_owner *owner, const char *run_id,
+                                  struct cf_error *err);
 void cf_owner_run_end(struct cf_owner *owner, const char *run_id);
 /* The label object for one resource of a run; new reference. `deadline_unix` in seconds. */
-json_t *cf_owner_labels(const struct cf_owner *owner, const char *run_id, const char *sandbox_name,
-                        int64_t deadline_unix);
+json_t *cf_owner_labels(const struct cf_owner *owner, const char *run_id,
+                        const char *sandbox_name, int64_t deadline_unix);
 
-/* Removes everything that carries `label` (e.g. "com.checkfu.runner.run=<id>"): containers, volumes,
- * networks, images; retries what is busy; lists again. Used by teardown, by the image room for
- * ephemeral images, and by reap. */
+/* Removes everything that carries `label` (e.g. "com.checkfu.runner.run=<id>"): containers,
+ * volumes, networks, images; retries what is busy; lists again. Used by teardown, by the image
+ * room for ephemeral images, and by reap. */
 struct cf_sweep;
 typedef void cf_sweep_done_fn(void *user, const struct cf_teardown *result);
-int cf_sweep_open(uv_loop_t *loop, struct cf_engine *engine, const char *label, uint64_t deadline_ms,
-                  cf_sweep_done_fn *done, void *user, struct cf_sweep **ret_sweep, struct cf_error *err);
+int cf_sweep_open(uv_loop_t *loop, struct cf_engine *engine, const char *label,
+                  uint64_t deadline_ms, cf_sweep_done_fn *done, void *user,
+                  struct cf_sweep **ret_sweep, struct cf_error *err);
 /* Moves the deadline nearer: at most `deadline_ms` from now. Only until done came. */
 void cf_sweep_hurry(struct cf_sweep *sweep, uint64_t deadline_ms);
 
 /*
  * Finds runs of this installation (or of any, with all_owners) that are dead by the rule of
- * sandbox/owner.h and removes what they left, at most `deadline_ms` long; dry_run only lists. Only
- * what carries all labels, each of its exact form, is touched. done comes once, with status 0
- * when nothing (more) of a dead run is there or dry_run listed well, else -1 and `err`
- * (CF_ERROR_TEARDOWN; the report is there all the same). The report, borrowed until return:
+ * sandbox/owner.h and removes what they left, at most `deadline_ms` long; dry_run only lists.
+ * Only what carries all labels, each of its exact form, is touched. done comes once, with
+ * status 0 when nothing (more) of a dead run is there or dry_run listed well, else -1 and
+ * `err` (CF_ERROR_TEARDOWN; the report is there all the same). The report, borrowed until
+ * return:
  * {"dead":[{"run","owner","why","created","deadline","resources":[{"kind","id","name"}...]}],
- *  "removed":[...],"left":[...]}, the last two as in cf_teardown. The engine must outlive it; an
- * engine that is closed ends it early.
+ *  "removed":[...],"left":[...]}, the last two as in cf_teardown. The engine must outlive it;
+ * an engine that is closed ends it early.
  */
-typedef void cf_reap_done_fn(void *user, int status, json_t *report, const struct cf_error *err);
-int cf_reap_open(uv_loop_t *loop, struct cf_engine *engine, struct cf_owner *owner, bool all_owners,
-                 bool dry_run, uint64_t deadline_ms, cf_reap_done_fn *done, void *user, struct cf_error *err);
+typedef void cf_reap_done_fn(void *user, int status, json_t *report,
+                             const struct cf_error *err);
+int cf_reap_open(uv_loop_t *loop, struct cf_engine *engine, struct cf_owner *owner,
+                 bool all_owners, bool dry_run, uint64_t deadline_ms, cf_reap_done_fn *done,
+                 void *user, struct cf_error *err);
 /* Everything this owner holds, live and dead: [{"run","live":bool,"why","created","deadline",
  * "resources":[...]}]. Asks the engine only; removes nothing. */
-int cf_owner_list(uv_loop_t *loop, struct cf_engine *engine, struct cf_owner *owner, uint64_t deadline_ms,
-                  cf_reap_done_fn *done, void *user, struct cf_error *err);
+int cf_owner_list(uv_loop_t *loop, struct cf_engine *engine, struct cf_owner *owner,
+                  uint64_t deadline_ms, cf_reap_done_fn *done, void *user,
+                  struct cf_error *err);
 
 #endif

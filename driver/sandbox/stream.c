@@ -1,14 +1,14 @@
 /*
- * The one stream: what the engine brings goes to the link, what the link has to say goes out. It
- * is read always, whatever the harness's consumers do; back-pressure is the link's credit. Pings
- * go with it: cf-init ends everything when they stay out, and their answers are how we notice
- * that nobody is there any more.
+ * The one stream: what the engine brings goes to the link, what the link has to say goes out.
+ * It is read always, whatever the harness's consumers do; back-pressure is the link's credit.
+ * Pings go with it: cf-init ends everything when they stay out, and their answers are how we
+ * notice that nobody is there any more.
  */
 #include "sandbox/inside.h"
 
 #include <string.h>
 
-/* ---- out ------------------------------------------------------------------------------------ */
+/* ---- out ----------------------------------------------------------------------------- */
 
 void
 cf_stream_pump(struct cf_sandbox *sb)
@@ -44,7 +44,7 @@ on_written(void *user)
     cf_stream_pump(sb);
 }
 
-/* ---- in ------------------------------------------------------------------------------------- */
+/* ---- in ------------------------------------------------------------------------------ */
 
 static void
 on_head(void *user)
@@ -78,11 +78,13 @@ on_end(void *user, const struct cf_error *err)
         cf_teardown_on_exit(sb);
         return;
     }
-    if (sb->steps.running && sb->steps.at == CF_ROW_ATTACH) { /* refused: its reason is the row's */
+    if (sb->steps.running &&
+        sb->steps.at == CF_ROW_ATTACH) { /* refused: its reason is the row's */
         if (err != NULL)
             sb->steps.err = *err;
         else
-            cf_error_set(&sb->steps.err, CF_ERROR_ENGINE, 0, "the engine closed the attach stream before its head");
+            cf_error_set(&sb->steps.err, CF_ERROR_ENGINE, 0,
+                         "the engine closed the attach stream before its head");
         cf_steps_settle(&sb->steps, -1);
         return;
     }
@@ -101,7 +103,7 @@ cf_stream_attach(struct cf_sandbox *sb, struct cf_error *err)
     return cf_attach_open(sb->engine, sb->container_id, 60000, &events, sb, &sb->attach, err);
 }
 
-/* ---- pings ----------------------------------------------------------------------------------- */
+/* ---- pings --------------------------------------------------------------------------- */
 
 static void
 on_ping_time(uv_timer_t *timer)

@@ -1,8 +1,9 @@
 /*
  * A sweep is a loop of passes. One pass lists the four kinds at once; what the rule wants is
  * removed, kind after kind in the order of dependency, each thing tried once; then comes the
- * next pass, at once when all went well, after a pause when something was busy or the engine did
- * not answer. Nothing counts as gone because a delete said so: only an empty listing ends it.
+ * next pass, at once when all went well, after a pause when something was busy or the engine
+ * did not answer. Nothing counts as gone because a delete said so: only an empty listing ends
+ * it.
  */
 #include "sandbox/sweep.h"
 
@@ -34,10 +35,11 @@ struct cf_sweep {
     uint64_t began_ms, pause_ms;
     struct slot slots[SLOTS];
     int in_flight, clean_passes;
-    size_t next;    /* index into todo while removing */
+    size_t next; /* index into todo while removing */
     bool has_failed, is_over_time, is_finished, is_impatient;
-    json_t *todo;   /* [{"kind","id","name"}], sorted by kind */
-    json_t *stuck;  /* id -> {"kind","id","name","why"}: what a delete could not remove so far */
+    json_t *todo; /* [{"kind","id","name"}], sorted by kind */
+    json_t
+        *stuck; /* id -> {"kind","id","name","why"}: what a delete could not remove so far */
     char unasked[200]; /* why the last listing failed; "" when it did not */
     struct cf_teardown result;
 };
@@ -45,7 +47,7 @@ struct cf_sweep {
 static void begin_pass(struct cf_sweep *sweep);
 static void remove_more(struct cf_sweep *sweep);
 
-/* ---- the end ---------------------------------------------------------------------------- */
+/* ---- the end ------------------------------------------------------------------------- */
 
 static void
 sweep_free(struct cf_sweep *sweep)
@@ -74,7 +76,8 @@ static void
 tell_one_left(struct cf_sweep *sweep, const json_t *item, const char *why)
 {
     (void)json_array_append_new(sweep->result.left,
-                                cf_resource_left_json(sweep->engine, cf_json_str(item, "kind"), cf_json_str(item, "id"),
+                                cf_resource_left_json(sweep->engine, cf_json_str(item, "kind"),
+                                                      cf_json_str(item, "id"),
                                                       cf_json_str(item, "name"), why));
 }
 
@@ -87,17 +90,22 @@ tell_left(struct cf_sweep *sweep)
 
     json_array_foreach(sweep->todo, i, item) {
         stuck = json_object_get(sweep->stuck, cf_json_str(item, "id"));
-        tell_one_left(sweep, item, stuck != NULL ? cf_json_str(stuck, "why") : "time was up before it could be removed");
+        tell_one_left(sweep, item,
+                      stuck != NULL ? cf_json_str(stuck, "why")
+                                    : "time was up before it could be removed");
         (void)json_object_del(sweep->stuck, cf_json_str(item, "id"));
     }
     if (sweep->unasked[0] != '\0') {
         json_object_foreach(sweep->stuck, id, stuck) /* known from a listing before */
             tell_one_left(sweep, stuck, cf_json_str(stuck, "why"));
         char line[400];
-        (void)snprintf(line, sizeof line, "docker ps -aq --filter label=%s | xargs -r docker rm -f -v", sweep->label);
+        (void)snprintf(line, sizeof line,
+                       "docker ps -aq --filter label=%s | xargs -r docker rm -f -v",
+                       sweep->label);
         (void)json_array_append_new(sweep->result.left,
-                                    json_pack("{s:s, s:s, s:s, s:s, s:s}", "kind", "unknown", "id", "", "name", "",
-                                              "why", sweep->unasked, "remove", line));
+                                    json_pack("{s:s, s:s, s:s, s:s, s:s}", "kind", "unknown",
+                                              "id", "", "name", "", "why", sweep->unasked,
+                                              "remove", line));
     }
 }
 
@@ -115,7 +123,7 @@ finish(struct cf_sweep *sweep, bool is_proven)
     uv_close((uv_handle_t *)&sweep->pause, on_handle_closed);
 }
 
-/* ---- between passes --------------------------------------------------------------------- */
+/* ---- between passes ------------------------------------------------------------------ */
 
 static void
 on_pause_over(uv_timer_t *timer)
@@ -205,7 +213,7 @@ free_slot(struct slot *slot)
     slot->sweep->in_flight--;
 }
 
-/* ---- removing --------------------------------------------------------------------------- */
+/* ---- removing ------------------------------------------------------------------------ */
 
 static void
 keep_why(struct cf_sweep *sweep, json_t *item, const char *why)
@@ -230,7 +238,8 @@ removing_over(struct cf_sweep *sweep)
 }
 
 static void
-on_removed(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_removed(void *user, int status, const struct cf_engine_reply *reply,
+           const struct cf_error *err)
 {
     struct slot *slot = user;
     struct cf_sweep *sweep = slot->sweep;
@@ -238,7 +247,9 @@ on_removed(void *user, int status, const struct cf_engine_reply *reply, const st
 
     note_closing(sweep, status, err);
     if (status < 0 && err->kind != CF_ERROR_NOT_FOUND) {
-        keep_why(sweep, item, err->kind == CF_ERROR_CANCELED ? "the engine did not answer in time" : err->text);
+        keep_why(sweep, item,
+                 err->kind == CF_ERROR_CANCELED ? "the engine did not answer in time"
+                                                : err->text);
     } else {
         if (status == 0 && reply->http_status != 404) /* else somebody else was faster */
             (void)json_array_append(sweep->result.removed, item);
@@ -262,9 +273,10 @@ remove_one(struct slot *slot, struct cf_error *err)
         return cf_engine_network_remove(engine, id, on_removed, slot, &slot->call, err);
     if (strcmp(kind, "volume") == 0)
         return cf_engine_volume_remove(engine, id, on_removed, slot, &slot->call, err);
-    /* By force, for its tags; with its untagged parents, for those were the steps of our build. */
-    return cf_engine_image_remove(engine, id, /* force= */ true, /* noprune= */ false, on_removed, slot,
-                                  &slot->call, err);
+    /* By force, for its tags; with its untagged parents, for those were the steps of our
+     * build. */
+    return cf_engine_image_remove(engine, id, /* force= */ true, /* noprune= */ false,
+                                  on_removed, slot, &slot->call, err);
 }
 
 /* May `item` go while what is in flight goes? Only beside its own kind. */
@@ -285,7 +297,8 @@ remove_more(struct cf_sweep *sweep)
     struct cf_error err = {0};
     struct slot *slot;
 
-    while (!sweep->is_over_time && !sweep->is_impatient && sweep->next < json_array_size(sweep->todo) && (slot = take_slot(sweep)) != NULL) {
+    while (!sweep->is_over_time && !sweep->is_impatient &&
+           sweep->next < json_array_size(sweep->todo) && (slot = take_slot(sweep)) != NULL) {
         json_t *item = json_array_get(sweep->todo, sweep->next);
         if (!is_turn_of(sweep, item))
             break;
@@ -303,7 +316,7 @@ remove_more(struct cf_sweep *sweep)
         removing_over(sweep);
 }
 
-/* ---- listing ---------------------------------------------------------------------------- */
+/* ---- listing ------------------------------------------------------------------------- */
 
 /* All four have answered. */
 static void
@@ -342,7 +355,8 @@ take_entry(struct cf_sweep *sweep, enum cf_resource_kind kind, const json_t *ent
         return;
     if (sweep->rule.wants != NULL && !sweep->rule.wants(sweep->rule.user, &resource))
         return;
-    (void)json_array_append_new(sweep->todo, cf_resource_json(cf_resource_name(kind), resource.id, resource.name));
+    (void)json_array_append_new(
+        sweep->todo, cf_resource_json(cf_resource_name(kind), resource.id, resource.name));
 }
 
 /* Listings come back in any order, removal goes by kind: a stable sort by picking. */
@@ -362,7 +376,8 @@ sort_todo(struct cf_sweep *sweep)
         json_decref(sweep->todo);
         sweep->todo = sorted;
     } else {
-        json_decref(sorted); /* out of memory: in the order it came, the next pass tries again */
+        json_decref(
+            sorted); /* out of memory: in the order it came, the next pass tries again */
     }
 }
 
@@ -370,12 +385,13 @@ static void
 listing_failed(struct cf_sweep *sweep, enum cf_resource_kind kind, const char *why)
 {
     sweep->has_failed = true;
-    (void)snprintf(sweep->unasked, sizeof sweep->unasked, "the engine could not list %ss: %.150s",
-                   cf_resource_name(kind), why);
+    (void)snprintf(sweep->unasked, sizeof sweep->unasked,
+                   "the engine could not list %ss: %.150s", cf_resource_name(kind), why);
 }
 
 static void
-on_listed(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_listed(void *user, int status, const struct cf_engine_reply *reply,
+          const struct cf_error *err)
 {
     struct slot *slot = user;
     struct cf_sweep *sweep = slot->sweep;
@@ -394,7 +410,9 @@ on_listed(void *user, int status, const struct cf_engine_reply *reply, const str
         if (!json_is_array(entries))
             listing_failed(sweep, slot->kind, "its answer is not a list");
     } else {
-        listing_failed(sweep, slot->kind, err->kind == CF_ERROR_CANCELED ? "it did not answer in time" : err->text);
+        listing_failed(sweep, slot->kind,
+                       err->kind == CF_ERROR_CANCELED ? "it did not answer in time"
+                                                      : err->text);
     }
     json_array_foreach(entries, i, entry)
         take_entry(sweep, slot->kind, entry);
@@ -409,8 +427,10 @@ on_listed(void *user, int status, const struct cf_engine_reply *reply, const str
 static void
 begin_pass(struct cf_sweep *sweep)
 {
-    static const char *const lists[CF_RESOURCE_KINDS] = {
-        [CF_CONTAINER] = "containers", [CF_NETWORK] = "networks", [CF_VOLUME] = "volumes", [CF_IMAGE] = "images"};
+    static const char *const lists[CF_RESOURCE_KINDS] = {[CF_CONTAINER] = "containers",
+                                                         [CF_NETWORK] = "networks",
+                                                         [CF_VOLUME] = "volumes",
+                                                         [CF_IMAGE] = "images"};
     struct cf_error err = {0};
 
     sweep->has_failed = sweep->is_impatient = false;
@@ -420,7 +440,8 @@ begin_pass(struct cf_sweep *sweep)
     for (int kind = 0; kind < CF_RESOURCE_KINDS; kind++) {
         struct slot *slot = &sweep->slots[kind];
         slot->kind = (enum cf_resource_kind)kind;
-        if (cf_engine_list(sweep->engine, lists[kind], sweep->label, on_listed, slot, &slot->call, &err) < 0) {
+        if (cf_engine_list(sweep->engine, lists[kind], sweep->label, on_listed, slot,
+                           &slot->call, &err) < 0) {
             slot->call = NULL;
             listing_failed(sweep, slot->kind, err.text);
             continue;
@@ -433,11 +454,12 @@ begin_pass(struct cf_sweep *sweep)
     }
 }
 
-/* ---- the door --------------------------------------------------------------------------- */
+/* ---- the door ------------------------------------------------------------------------ */
 
 int
-cf_sweep_open_rule(uv_loop_t *loop, struct cf_engine *engine, const struct cf_sweep_rule *rule, uint64_t deadline_ms,
-                   cf_sweep_done_fn *done, void *user, struct cf_sweep **ret_sweep, struct cf_error *err)
+cf_sweep_open_rule(uv_loop_t *loop, struct cf_engine *engine, const struct cf_sweep_rule *rule,
+                   uint64_t deadline_ms, cf_sweep_done_fn *done, void *user,
+                   struct cf_sweep **ret_sweep, struct cf_error *err)
 {
     struct cf_sweep *sweep = calloc(1, sizeof *sweep);
 
@@ -452,8 +474,8 @@ cf_sweep_open_rule(uv_loop_t *loop, struct cf_engine *engine, const struct cf_sw
     sweep->stuck = json_object();
     sweep->result.removed = json_array();
     sweep->result.left = json_array();
-    if (cf_str_copy(&sweep->label, rule->label, err) < 0 || sweep->todo == NULL || sweep->stuck == NULL ||
-        sweep->result.removed == NULL || sweep->result.left == NULL) {
+    if (cf_str_copy(&sweep->label, rule->label, err) < 0 || sweep->todo == NULL ||
+        sweep->stuck == NULL || sweep->result.removed == NULL || sweep->result.left == NULL) {
         sweep_free(sweep);
         return cf_error_memory(err);
     }
@@ -472,8 +494,9 @@ cf_sweep_open_rule(uv_loop_t *loop, struct cf_engine *engine, const struct cf_sw
 }
 
 int
-cf_sweep_open(uv_loop_t *loop, struct cf_engine *engine, const char *label, uint64_t deadline_ms,
-              cf_sweep_done_fn *done, void *user, struct cf_sweep **ret_sweep, struct cf_error *err)
+cf_sweep_open(uv_loop_t *loop, struct cf_engine *engine, const char *label,
+              uint64_t deadline_ms, cf_sweep_done_fn *done, void *user,
+              struct cf_sweep **ret_sweep, struct cf_error *err)
 {
     struct cf_sweep_rule rule = {.label = label};
 

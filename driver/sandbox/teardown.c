@@ -1,8 +1,9 @@
 /*
- * The way up. First an orderly end: cf-init kills everything, reaps, says bye and exits, which is
- * no slower than force; whatever does not come about within the grace is forced. Then what is
- * known to be ours is removed by name, and at last the engine lists again what carries our label:
- * that listing alone is the proof. Every undo accepts "never happened" and "already gone".
+ * The way up. First an orderly end: cf-init kills everything, reaps, says bye and exits, which
+ * is no slower than force; whatever does not come about within the grace is forced. Then what
+ * is known to be ours is removed by name, and at last the engine lists again what carries our
+ * label: that listing alone is the proof. Every undo accepts "never happened" and "already
+ * gone".
  */
 #include "sandbox/inside.h"
 #include "sandbox/sweep.h"
@@ -17,7 +18,7 @@
 enum {
     ENGINE_TIME_MS = 10000, /* beside the grace, for the engine's own work */
     KILL_PATIENCE_MS = 3000,
-    WAIT_AFTER_END_MS = 2000, /* the stream has ended: the wait's answer follows */
+    WAIT_AFTER_END_MS = 2000,  /* the stream has ended: the wait's answer follows */
     REMOVE_PATIENCE_MS = 4000, /* for the first try; the sweep tries again */
     LATE_CREATE_MS = 2000,     /* how long a create without an answer is looked for */
 };
@@ -30,7 +31,7 @@ cf_teardown_remaining_ms(const struct cf_sandbox *sb)
     return sb->up_deadline_ms > now ? sb->up_deadline_ms - now : 1;
 }
 
-/* ---- stop: the undo of "start container" --------------------------------------------------------- */
+/* ---- stop: the undo of "start container" --------------------------------------------- */
 
 static void
 stop_over(struct cf_sandbox *sb)
@@ -61,7 +62,8 @@ wait_at_most(struct cf_sandbox *sb, uint64_t ms, uv_timer_cb on_over)
 }
 
 static void
-on_killed(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_killed(void *user, int status, const struct cf_engine_reply *reply,
+          const struct cf_error *err)
 {
     struct cf_sandbox *sb = user;
 
@@ -83,7 +85,8 @@ force_stop(struct cf_sandbox *sb)
     if (sb->kill_call != NULL)
         return;
     wait_at_most(sb, KILL_PATIENCE_MS, on_gave_up);
-    if (cf_engine_container_kill(sb->engine, sb->container_id, on_killed, sb, &sb->kill_call, &err) == 0) {
+    if (cf_engine_container_kill(sb->engine, sb->container_id, on_killed, sb, &sb->kill_call,
+                                 &err) == 0) {
         sb->loose_calls++;
         return;
     }
@@ -142,11 +145,12 @@ cf_teardown_on_exit(struct cf_sandbox *sb)
         if (sb->wait_pending)
             wait_at_most(sb, WAIT_AFTER_END_MS, on_grace_over);
         else
-            force_stop(sb); /* stream and wait are both lost: the engine was restarted, or is gone */
+            force_stop(
+                sb); /* stream and wait are both lost: the engine was restarted, or is gone */
     }
 }
 
-/* ---- wait and attach ------------------------------------------------------------------------------- */
+/* ---- wait and attach ----------------------------------------------------------------- */
 
 int
 cf_undo_wait(struct cf_steps *steps, struct cf_error *err)
@@ -189,7 +193,7 @@ cf_undo_attach(struct cf_steps *steps, struct cf_error *err)
     return 0;
 }
 
-/* ---- removal ---------------------------------------------------------------------------------------- */
+/* ---- removal ------------------------------------------------------------------------- */
 
 static void
 tell_removed(struct cf_sandbox *sb, const char *kind, const char *id, const char *name)
@@ -209,7 +213,8 @@ on_removal_overdue(uv_timer_t *timer)
 
 /* A failure is left to the sweep, which tries again and says why in the end. */
 static void
-on_container_removed(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_container_removed(void *user, int status, const struct cf_engine_reply *reply,
+                     const struct cf_error *err)
 {
     struct cf_sandbox *sb = user;
     const char *id = sb->container_id != NULL ? sb->container_id : sb->name;
@@ -237,11 +242,13 @@ cf_undo_create(struct cf_steps *steps, struct cf_error *err)
         return 0;
     }
     wait_at_most(sb, REMOVE_PATIENCE_MS, on_removal_overdue);
-    return cf_engine_container_remove(sb->engine, id, on_container_removed, sb, &sb->call, err);
+    return cf_engine_container_remove(sb->engine, id, on_container_removed, sb, &sb->call,
+                                      err);
 }
 
 static void
-on_volume_removed(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_volume_removed(void *user, int status, const struct cf_engine_reply *reply,
+                  const struct cf_error *err)
 {
     struct cf_volume_slot *slot = user;
     struct cf_sandbox *sb = slot->sandbox;
@@ -267,15 +274,15 @@ cf_undo_volumes(struct cf_steps *steps, struct cf_error *err)
         if (!sb->volumes[i].is_sent)
             continue;
         cf_row_add(sb);
-        if (cf_engine_volume_remove(sb->engine, sb->plan.volumes[i].name, on_volume_removed, &sb->volumes[i],
-                                    &sb->volumes[i].call, err) < 0)
+        if (cf_engine_volume_remove(sb->engine, sb->plan.volumes[i].name, on_volume_removed,
+                                    &sb->volumes[i], &sb->volumes[i].call, err) < 0)
             cf_row_part(sb, 0, NULL);
     }
     cf_row_part(sb, 0, NULL);
     return 0;
 }
 
-/* ---- list again --------------------------------------------------------------------------------------- */
+/* ---- list again ---------------------------------------------------------------------- */
 
 static bool
 is_listed(const json_t *list, const char *id)
@@ -285,38 +292,44 @@ is_listed(const json_t *list, const char *id)
 
     for (i = 0; i < json_array_size(list); i++) {
         item = json_array_get(list, i);
-        if (cf_str_same(cf_json_str(item, "id"), id) || cf_str_same(cf_json_str(item, "name"), id))
+        if (cf_str_same(cf_json_str(item, "id"), id) ||
+            cf_str_same(cf_json_str(item, "name"), id))
             return true;
     }
     return false;
 }
 
 static void
-tell_left(struct cf_sandbox *sb, const char *kind, const char *id, const char *name, const char *why)
+tell_left(struct cf_sandbox *sb, const char *kind, const char *id, const char *name,
+          const char *why)
 {
     sb->is_proven = false;
     if (!is_listed(sb->left, id) && !is_listed(sb->removed, id))
-        (void)json_array_append_new(sb->left, cf_resource_left_json(sb->engine, kind, id, name, why));
+        (void)json_array_append_new(sb->left,
+                                    cf_resource_left_json(sb->engine, kind, id, name, why));
 }
 
-/* What we know of, and no listing could deny: the engine could not be asked, or never said how a
- * create ended. */
+/* What we know of, and no listing could deny: the engine could not be asked, or never said how
+ * a create ended. */
 static void
 add_what_is_known(struct cf_sandbox *sb, bool was_listed)
 {
     const char *id = sb->container_id != NULL ? sb->container_id : sb->name;
-    bool is_uncertain = sb->create_uncertain && sb->container_id == NULL && !is_listed(sb->removed, sb->name);
+    bool is_uncertain =
+        sb->create_uncertain && sb->container_id == NULL && !is_listed(sb->removed, sb->name);
 
     if (is_uncertain)
-        tell_left(sb, "container", id, sb->name, "the engine never said whether it made it; it may still appear");
+        tell_left(sb, "container", id, sb->name,
+                  "the engine never said whether it made it; it may still appear");
     else if (!was_listed && sb->create_sent && !sb->container_removed)
         tell_left(sb, "container", id, sb->name, "the engine did not say that it is gone");
     for (size_t i = 0; i < sb->plan.volume_count; i++) {
         const struct cf_volume_slot *slot = &sb->volumes[i];
         const char *name = sb->plan.volumes[i].name;
         if (slot->is_sent && !slot->is_removed && (slot->is_uncertain || !was_listed))
-            tell_left(sb, "volume", name, name, slot->is_uncertain ? "the engine never said whether it made it"
-                                                                   : "the engine did not say that it is gone");
+            tell_left(sb, "volume", name, name,
+                      slot->is_uncertain ? "the engine never said whether it made it"
+                                         : "the engine did not say that it is gone");
     }
 }
 
@@ -358,10 +371,11 @@ cf_undo_verify(struct cf_steps *steps, struct cf_error *err)
     }
     (void)snprintf(label, sizeof label, CF_LABEL ".sandbox=%s", sb->name);
     rule.quiet_ms = is_anything_uncertain(sb) ? LATE_CREATE_MS : 0;
-    return cf_sweep_open_rule(sb->loop, sb->engine, &rule, cf_teardown_remaining_ms(sb), on_swept, sb, &sb->sweep, err);
+    return cf_sweep_open_rule(sb->loop, sb->engine, &rule, cf_teardown_remaining_ms(sb),
+                              on_swept, sb, &sb->sweep, err);
 }
 
-/* ---- a shorter grace ------------------------------------------------------------------------------------ */
+/* ---- a shorter grace ----------------------------------------------------------------- */
 
 void
 cf_teardown_hurry(struct cf_sandbox *sb)

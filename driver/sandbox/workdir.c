@@ -3,8 +3,8 @@
  * there and where it really is; if something is amiss, one tar entry puts it right: the leaf
  * alone, put into what exists above it, with the user's ids and the mode it has already.
  *
- * An entry over a symlink would replace the symlink, one for "./" is ignored, and after the first
- * spawn it would race with the harness; so it is the real path, the leaf, and now.
+ * An entry over a symlink would replace the symlink, one for "./" is ignored, and after the
+ * first spawn it would race with the harness; so it is the real path, the leaf, and now.
  */
 #include "sandbox/inside.h"
 
@@ -58,12 +58,13 @@ answered(void *user)
     return sb;
 }
 
-/* ---- judging ---------------------------------------------------------------------------------- */
+/* ---- judging ------------------------------------------------------------------------- */
 
 static bool
 is_ready(const json_t *folder)
 {
-    return cf_json_bool(folder, "exists", false) && cf_str_same(cf_json_str(folder, "type"), "folder") &&
+    return cf_json_bool(folder, "exists", false) &&
+           cf_str_same(cf_json_str(folder, "type"), "folder") &&
            cf_json_bool(folder, "writable", false);
 }
 
@@ -74,14 +75,21 @@ judge(const struct cf_sandbox *sb, const json_t *folder, struct cf_error *err)
     char whose[64];
 
     if (real == NULL)
-        return cf_error_set(err, CF_ERROR_IMAGE, 0, "the working directory %s leads to a name that is not UTF-8", wanted);
+        return cf_error_set(err, CF_ERROR_IMAGE, 0,
+                            "the working directory %s leads to a name that is not UTF-8",
+                            wanted);
     (void)snprintf(whose, sizeof whose, "%s", sb->plan.working_directory_from);
-    if (strcmp(real, wanted) != 0 && cf_plan_check_workdir(real, whose, CF_ERROR_IMAGE, err) < 0)
+    if (strcmp(real, wanted) != 0 &&
+        cf_plan_check_workdir(real, whose, CF_ERROR_IMAGE, err) < 0)
         return cf_error_wrap(err, "%s leads elsewhere", wanted);
-    if (cf_json_bool(folder, "exists", false) && !cf_str_same(cf_json_str(folder, "type"), "folder")) {
-        cf_error_set(err, CF_ERROR_IMAGE, ENOTDIR, "the working directory %s is a %s in the image, not a folder", wanted,
-                     cf_json_str(folder, "type") != NULL ? cf_json_str(folder, "type") : "thing");
-        return cf_error_fix(err, "choose another with --working-directory, or remove it from the image");
+    if (cf_json_bool(folder, "exists", false) &&
+        !cf_str_same(cf_json_str(folder, "type"), "folder")) {
+        cf_error_set(err, CF_ERROR_IMAGE, ENOTDIR,
+                     "the working directory %s is a %s in the image, not a folder", wanted,
+                     cf_json_str(folder, "type") != NULL ? cf_json_str(folder, "type")
+                                                         : "thing");
+        return cf_error_fix(
+            err, "choose another with --working-directory, or remove it from the image");
     }
     return 0;
 }
@@ -95,7 +103,7 @@ finish(struct cf_sandbox *sb, const json_t *folder)
     settle(sb, status, &err);
 }
 
-/* ---- putting it right ----------------------------------------------------------------------------- */
+/* ---- putting it right ---------------------------------------------------------------- */
 
 static void
 on_second_look(void *user, int status, json_t *answer, const struct cf_error *err)
@@ -111,9 +119,12 @@ on_second_look(void *user, int status, json_t *answer, const struct cf_error *er
     }
     if (status == 0) {
         const struct cf_hello *hello = cf_link_hello(sb->link);
-        cf_error_set(&own, CF_ERROR_IMAGE, EACCES, "the working directory %s could not be made writable for the image's user (uid %u)",
+        cf_error_set(&own, CF_ERROR_IMAGE, EACCES,
+                     "the working directory %s could not be made writable for the image's "
+                     "user (uid %u)",
                      sb->plan.working_directory, hello->uid);
-        cf_error_fix(&own, "give it to that user in the Dockerfile: RUN chown %u %.160s", hello->uid, sb->plan.working_directory);
+        cf_error_fix(&own, "give it to that user in the Dockerfile: RUN chown %u %.160s",
+                     hello->uid, sb->plan.working_directory);
         err = &own;
     }
     settle(sb, -1, err);
@@ -139,9 +150,11 @@ on_put(void *user, int status, const struct cf_engine_reply *reply, const struct
     settle(sb, status, err);
 }
 
-/* One entry for the leaf, into the nearest folder that exists: `parent` has that length in `real`. */
+/* One entry for the leaf, into the nearest folder that exists: `parent` has that length in
+ * `real`. */
 static int
-put_leaf(struct cf_sandbox *sb, const char *real, size_t parent, unsigned mode, struct cf_error *err)
+put_leaf(struct cf_sandbox *sb, const char *real, size_t parent, unsigned mode,
+         struct cf_error *err)
 {
     const struct cf_hello *hello = cf_link_hello(sb->link);
     cf_auto_free char *dir = parent > 0 ? strndup(real, parent) : strdup("/");
@@ -154,7 +167,9 @@ put_leaf(struct cf_sandbox *sb, const char *real, size_t parent, unsigned mode, 
     if (cf_tar_dir(sb->tar, real + parent + 1, mode, hello->uid, hello->gid, err) < 0 ||
         cf_tar_finish(sb->tar, &bytes, &len, err) < 0)
         return -1;
-    return cf_engine_archive_put(sb->engine, sb->container_id, dir, /* no_overwrite_dir= */ true, bytes, len, on_put, sb, &sb->call, err);
+    return cf_engine_archive_put(sb->engine, sb->container_id, dir,
+                                 /* no_overwrite_dir= */ true, bytes, len, on_put, sb,
+                                 &sb->call, err);
 }
 
 /* Looks for the nearest folder that exists above a path that does not. */
@@ -182,7 +197,8 @@ on_ancestor(void *user, int status, json_t *answer, const struct cf_error *err)
     if (status == 0 && !cf_json_bool(answer, "exists", false)) {
         status = go_up(sb, &own);
     } else if (status == 0 && !cf_str_same(cf_json_str(answer, "type"), "folder")) {
-        status = cf_error_set(&own, CF_ERROR_IMAGE, ENOTDIR, "the working directory %s cannot be made: %s is not a folder",
+        status = cf_error_set(&own, CF_ERROR_IMAGE, ENOTDIR,
+                              "the working directory %s cannot be made: %s is not a folder",
                               sb->plan.working_directory, sb->ancestor);
     } else if (status == 0) {
         status = put_leaf(sb, sb->workdir_real, strlen(sb->ancestor), 0755, &own);
@@ -206,13 +222,15 @@ on_first_look(void *user, int status, json_t *answer, const struct cf_error *err
         own = *err;
         cf_error_wrap(&own, "the working directory %s", sb->plan.working_directory);
         if (own.kind == CF_ERROR_IMAGE)
-            cf_error_fix(&own, "choose another with --working-directory, for instance /workspace");
+            cf_error_fix(&own,
+                         "choose another with --working-directory, for instance /workspace");
     } else if ((status = judge(sb, answer, &own)) == 0) {
         if (is_ready(answer)) {
             finish(sb, answer);
             return;
         }
-        if (cf_str_copy(&sb->workdir_real, real, &own) < 0 || cf_str_copy(&sb->ancestor, real, &own) < 0)
+        if (cf_str_copy(&sb->workdir_real, real, &own) < 0 ||
+            cf_str_copy(&sb->ancestor, real, &own) < 0)
             status = -1;
         else if (cf_json_bool(answer, "exists", false))
             status = put_leaf(sb, real, (size_t)(strrchr(real, '/') - real),
@@ -224,7 +242,7 @@ on_first_look(void *user, int status, json_t *answer, const struct cf_error *err
         settle(sb, status, &own);
 }
 
-/* ---- the row ---------------------------------------------------------------------------------------- */
+/* ---- the row ------------------------------------------------------------------------- */
 
 int
 cf_workdir_start(struct cf_steps *steps, struct cf_error *err)

@@ -37,7 +37,10 @@ struct box {
     /* steps as they came */
     const char *stop_at; /* close when this step begins; "" never */
     int stop_before;
-    struct { const char *name; uint64_t ms; } steps[RIG_STEPS];
+    struct {
+        const char *name;
+        uint64_t ms;
+    } steps[RIG_STEPS];
     size_t step_count;
     uint64_t opened_us, ready_us, closing_us;
     /* one process */
@@ -48,23 +51,31 @@ struct box {
     struct cf_start_failure failure;
 };
 
-#define RIG_UNTIL(rig, condition, ms)                                                         \
-    do {                                                                                      \
-        uint64_t until_ = cf_clock_ms() + (ms);                                               \
-        rig_arm(rig);                                                                         \
-        while (!(condition) && cf_clock_ms() < until_)                                        \
-            uv_run(&(rig)->live.loop, UV_RUN_ONCE);                                           \
-        rig_disarm(rig);                                                                      \
+#define RIG_UNTIL(rig, condition, ms)                  \
+    do {                                               \
+        uint64_t until_ = cf_clock_ms() + (ms);        \
+        rig_arm(rig);                                  \
+        while (!(condition) && cf_clock_ms() < until_) \
+            uv_run(&(rig)->live.loop, UV_RUN_ONCE);    \
+        rig_disarm(rig);                               \
     } while (0)
-#define RIG_EXPECT(rig, condition, ms)                                          \
-    do {                                                                        \
-        RIG_UNTIL(rig, condition, ms);                                          \
+#define RIG_EXPECT(rig, condition, ms)                                           \
+    do {                                                                         \
+        RIG_UNTIL(rig, condition, ms);                                           \
         ck_assert_msg(condition, "not within %d ms: %s", (int)(ms), #condition); \
     } while (0)
 
 static uv_timer_t rig_tick;
-static inline void rig_on_tick(uv_timer_t *timer) { (void)timer; }
-static inline void rig_on_tick_closed(uv_handle_t *handle) { handle->data = NULL; }
+static inline void
+rig_on_tick(uv_timer_t *timer)
+{
+    (void)timer;
+}
+static inline void
+rig_on_tick_closed(uv_handle_t *handle)
+{
+    handle->data = NULL;
+}
 static inline void
 rig_arm(struct rig *rig)
 {
@@ -88,7 +99,8 @@ rig_open(struct rig *rig, const char *what)
         return false;
     strcpy(rig->state_dir, "/tmp/cf-rig-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(rig->state_dir));
-    ck_assert_msg(cf_owner_open(rig->state_dir, &rig->owner, &rig->live.err) == 0, "%s", rig->live.err.text);
+    ck_assert_msg(cf_owner_open(rig->state_dir, &rig->owner, &rig->live.err) == 0, "%s",
+                  rig->live.err.text);
     return true;
 }
 
@@ -100,7 +112,7 @@ rig_close(struct rig *rig)
     live_remove_dir(rig->state_dir);
 }
 
-/* ---- images: a root made by shell lines, imported with Dockerfile instructions --------------- */
+/* ---- images: a root made by shell lines, imported with Dockerfile instructions ------- */
 
 static inline struct rig_image
 rig_image(struct rig *rig, const char *script, const char *const *changes)
@@ -111,7 +123,9 @@ rig_image(struct rig *rig, const char *script, const char *const *changes)
     size_t n;
 
     ck_assert_ptr_nonnull(mkdtemp(dir));
-    snprintf(command, sizeof command, "set -e; cd %s; mkdir bin tmp etc; cp /bin/busybox bin/; ln -s busybox bin/sh; %s; tar -cf - .",
+    snprintf(command, sizeof command,
+             "set -e; cd %s; mkdir bin tmp etc; cp /bin/busybox bin/; ln -s busybox bin/sh; "
+             "%s; tar -cf - .",
              dir, script);
     FILE *pipe = popen(command, "r");
     while ((n = fread(chunk, 1, sizeof chunk, pipe)) > 0)
@@ -128,12 +142,19 @@ rig_image(struct rig *rig, const char *script, const char *const *changes)
     cf_engine_query(&path, "changes", "LABEL " RIG_LABEL "=1");
     for (; changes != NULL && *changes != NULL; changes++)
         cf_engine_query(&path, "changes", *changes);
-    struct cf_engine_request request = {
-        .method = "POST", .path = path.data, .body = tar.data, .body_len = tar.len, .on_object = live_on_object};
-    ck_assert_int_eq(cf_engine_call(rig->live.engine, &request, live_on_done, &rig->live, NULL, &rig->live.err), 0);
+    struct cf_engine_request request = {.method = "POST",
+                                        .path = path.data,
+                                        .body = tar.data,
+                                        .body_len = tar.len,
+                                        .on_object = live_on_object};
+    ck_assert_int_eq(cf_engine_call(rig->live.engine, &request, live_on_done, &rig->live, NULL,
+                                    &rig->live.err),
+                     0);
     live_wait(&rig->live);
     ck_assert_msg(rig->live.status == 0, "%s", rig->live.err.text);
-    ck_assert_int_eq(cf_engine_image_inspect(rig->live.engine, image.tag, live_on_done, &rig->live, NULL, &rig->live.err), 0);
+    ck_assert_int_eq(cf_engine_image_inspect(rig->live.engine, image.tag, live_on_done,
+                                             &rig->live, NULL, &rig->live.err),
+                     0);
     live_wait(&rig->live);
     ck_assert_msg(rig->live.status == 0, "%s", rig->live.err.text);
     snprintf(image.id, sizeof image.id, "%s", cf_json_str(rig->live.json, "Id"));
@@ -145,12 +166,14 @@ rig_image(struct rig *rig, const char *script, const char *const *changes)
 static inline void
 rig_image_remove(struct rig *rig, const struct rig_image *image)
 {
-    ck_assert_int_eq(cf_engine_image_remove(rig->live.engine, image->tag, true, false, live_on_done, &rig->live, NULL, &rig->live.err), 0);
+    ck_assert_int_eq(cf_engine_image_remove(rig->live.engine, image->tag, true, false,
+                                            live_on_done, &rig->live, NULL, &rig->live.err),
+                     0);
     live_wait(&rig->live);
     ck_assert_msg(rig->live.status == 0, "%s", rig->live.err.text);
 }
 
-/* ---- sandboxes ------------------------------------------------------------------------------- */
+/* ---- sandboxes ----------------------------------------------------------------------- */
 
 static inline void box_close(struct box *box, uint64_t grace_ms);
 
@@ -204,15 +227,16 @@ static const struct cf_sandbox_events box_events = {
 static inline struct cf_sandbox_options
 rig_options(struct rig *rig, const struct rig_image *image, const char *entrypoint)
 {
-    return (struct cf_sandbox_options){.engine = rig->live.engine,
-                                       .owner = rig->owner,
-                                       .image_id = image->id,
-                                       .entrypoint = entrypoint,
-                                       .whole_timeout_ms = 60000,
-                                       .grace_ms = 3000,
-                                       .start_timeout_ms = 30000,
-                                       .init_program = _binary_cf_init_start,
-                                       .init_program_len = (size_t)(_binary_cf_init_end - _binary_cf_init_start)};
+    return (struct cf_sandbox_options){
+        .engine = rig->live.engine,
+        .owner = rig->owner,
+        .image_id = image->id,
+        .entrypoint = entrypoint,
+        .whole_timeout_ms = 60000,
+        .grace_ms = 3000,
+        .start_timeout_ms = 30000,
+        .init_program = _binary_cf_init_start,
+        .init_program_len = (size_t)(_binary_cf_init_end - _binary_cf_init_start)};
 }
 
 static inline void
@@ -224,8 +248,11 @@ box_open(struct rig *rig, struct box *box, const struct cf_sandbox_options *opti
     cf_id_make("run_", box->run, sizeof box->run);
     box->options.run_id = box->run;
     box->opened_us = cf_clock_us();
-    ck_assert_msg(cf_owner_run_begin(rig->owner, box->run, &box->err) == 0, "%s", box->err.text);
-    ck_assert_msg(cf_sandbox_open(&rig->live.loop, &box->options, &box_events, box, &box->sandbox, &box->err) == 0, "%s", box->err.text);
+    ck_assert_msg(cf_owner_run_begin(rig->owner, box->run, &box->err) == 0, "%s",
+                  box->err.text);
+    ck_assert_msg(cf_sandbox_open(&rig->live.loop, &box->options, &box_events, box,
+                                  &box->sandbox, &box->err) == 0,
+                  "%s", box->err.text);
 }
 
 static inline void
@@ -254,11 +281,14 @@ rig_audit(struct rig *rig, const char *label)
     static const char *const kinds[] = {"containers", "volumes", "networks", "images"};
 
     for (int i = 0; i < 4; i++) {
-        ck_assert_int_eq(cf_engine_list(rig->live.engine, kinds[i], label, live_on_done, &rig->live, NULL, &rig->live.err), 0);
+        ck_assert_int_eq(cf_engine_list(rig->live.engine, kinds[i], label, live_on_done,
+                                        &rig->live, NULL, &rig->live.err),
+                         0);
         live_wait(&rig->live);
         ck_assert_msg(rig->live.status == 0, "%s", rig->live.err.text);
         json_t *list = i == 1 ? json_object_get(rig->live.json, "Volumes") : rig->live.json;
-        ck_assert_msg(json_array_size(list) == 0, "%zu %s are left with %s", json_array_size(list), kinds[i], label);
+        ck_assert_msg(json_array_size(list) == 0, "%zu %s are left with %s",
+                      json_array_size(list), kinds[i], label);
     }
 }
 
@@ -289,11 +319,13 @@ box_print(const struct box *box, const char *what)
     printf("%s:", what);
     for (size_t i = 0; i < box->step_count; i++)
         printf(" %s %llu", box->steps[i].name, (unsigned long long)box->steps[i].ms);
-    printf("; up %llu ms, down %llu ms\n", (unsigned long long)(box->ready_us - box->opened_us) / 1000, (unsigned long long)box->took_ms);
+    printf("; up %llu ms, down %llu ms\n",
+           (unsigned long long)(box->ready_us - box->opened_us) / 1000,
+           (unsigned long long)box->took_ms);
     fflush(stdout);
 }
 
-/* ---- one process in it -------------------------------------------------------------------------- */
+/* ---- one process in it --------------------------------------------------------------- */
 
 static inline void
 box_started(void *user, struct cf_process *process, int pid)
@@ -340,7 +372,8 @@ box_exit(void *user, struct cf_process *process, const struct cf_exit *exit)
     ((struct box *)user)->exit = *exit;
 }
 static const struct cf_process_events box_process_events = {.on_started = box_started,
-                                                            .on_start_failed = box_start_failed,
+                                                            .on_start_failed =
+                                                                box_start_failed,
                                                             .on_stdout = box_stdout,
                                                             .on_stderr = box_stderr,
                                                             .on_stdout_end = box_out_end,
@@ -351,14 +384,17 @@ static inline void
 box_spawn(struct box *box, const char *line)
 {
     const char *argv[] = {"/bin/busybox", "sh", "-c", line, NULL};
-    struct cf_spawn spawn = {.argv = argv, .cwd = cf_sandbox_working_directory(box->sandbox), .with_stdin = true};
+    struct cf_spawn spawn = {
+        .argv = argv, .cwd = cf_sandbox_working_directory(box->sandbox), .with_stdin = true};
 
     cf_process_free(box->process);
     box->process = NULL;
     cf_buf_reset(&box->out);
-    box->has_started = box->has_exited = box->out_ended = box->err_ended = box->start_failed = false;
-    ck_assert_msg(cf_process_spawn(cf_sandbox_link(box->sandbox), &spawn, &box_process_events, box, &box->process, &box->err) == 0, "%s",
-                  box->err.text);
+    box->has_started = box->has_exited = box->out_ended = box->err_ended = box->start_failed =
+        false;
+    ck_assert_msg(cf_process_spawn(cf_sandbox_link(box->sandbox), &spawn, &box_process_events,
+                                   box, &box->process, &box->err) == 0,
+                  "%s", box->err.text);
 }
 
 /* Runs it to its end; what it wrote. */

@@ -142,6 +142,61 @@ START_TEST(an_upload_that_is_refused_or_empty_ends_all_the_same)
 }
 END_TEST
 
+/* A host that takes output the moment it is told of some, as the sandbox does. */
+static char pushed[256 * 1024];
+static size_t pushed_len;
+static struct cf_link *pushed_link;
+
+static void
+push_at_once(void *user)
+{
+    const char *bytes;
+    size_t len = pushed_len == 0 ? cf_link_output(pushed_link, &bytes) : 0;
+
+    if (len == 0)
+        return;
+    memcpy(pushed, bytes, len);
+    pushed_len = len;
+    cf_link_output_taken(pushed_link, len);
+}
+
+static bool is_in_write;
+static unsigned nested;
+
+static void
+note_room(void *user, struct cf_process *process)
+{
+    nested += is_in_write;
+}
+
+START_TEST(nobody_is_told_of_room_from_inside_his_own_write)
+{
+    static const struct cf_link_events events = {.on_output = push_at_once};
+    static const struct cf_process_events on = {.on_stdin_room = note_room};
+    static const char *const argv[] = {"/x", NULL};
+    static char big[400 * 1024];
+    const struct cf_spawn spawn = {.argv = argv, .with_stdin = true};
+    struct cf_link *link = cf_link_new(&events, NULL);
+    struct cf_process *process;
+    struct cf_error err;
+    size_t n;
+
+    pushed_link = link;
+    pushed_len = 0;
+    ck_assert_int_eq(cf_process_spawn(link, &spawn, &on, NULL, &process, &err), 0);
+    for (int i = 0; i < 20; i++) {
+        is_in_write = true;
+        n = cf_process_write(process, big, sizeof big);
+        is_in_write = false;
+        ck_assert_uint_le(n, sizeof big);
+        ck_assert_uint_eq(nested, 0);
+        pushed_len = 0; /* it went out: now, and only now, is there room to tell of */
+        push_at_once(NULL);
+    }
+    cf_link_free(link);
+}
+END_TEST
+
 START_TEST(a_symlink_is_made_as_it_reads_and_replaces_nothing)
 {
     char path[300], text[100] = "";
@@ -191,5 +246,6 @@ END_TEST
 UNIT_MAIN("sandbox/link: transfers", tcase_add_test(tc, a_big_file_is_poured_in_and_sipped_out);
           tcase_add_test(tc, a_transfer_let_go_of_says_nothing_more);
           tcase_add_test(tc, an_upload_that_is_refused_or_empty_ends_all_the_same);
+          tcase_add_test(tc, nobody_is_told_of_room_from_inside_his_own_write);
           tcase_add_test(tc, a_symlink_is_made_as_it_reads_and_replaces_nothing);
           tcase_add_test(tc, a_manifest_names_the_folder_that_it_could_not_enter);)

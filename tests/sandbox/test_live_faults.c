@@ -1,8 +1,8 @@
 /*
- * An engine that fails in the middle: each request of a sandbox's story spoiled in each way, once
- * or for good. Wanted every time: an ending within its bound, and no false proof: what is called
- * gone is gone, and what is there is named. CF_FAULTS=all tries every pair; without it every
- * third.
+ * An engine that fails in the middle: each request of a sandbox's story spoiled in each way,
+ * once or for good. Wanted every time: an ending within its bound, and no false proof: what is
+ * called gone is gone, and what is there is named. CF_FAULTS=all tries every pair; without it
+ * every third.
  */
 #include "tests/sandbox/rig.h"
 #include "tests/support/engine_proxy.h"
@@ -14,10 +14,16 @@ struct fault {
 };
 
 static const struct fault faults[] = {
-    {"500", PROXY_STATUS, 500},   {"404", PROXY_STATUS, 404},      {"409", PROXY_STATUS, 409},
-    {"hang", PROXY_HANG, 0},      {"reset", PROXY_RESET, 0},       {"garbage", PROXY_GARBAGE, 0},
-    {"done, no answer", PROXY_LOST_HANG, 0}, {"done, reset", PROXY_LOST_RESET, 0},
-    {"cut", PROXY_CUT, 0},        {"slow", PROXY_SLOW, 0},
+    {"500", PROXY_STATUS, 500},
+    {"404", PROXY_STATUS, 404},
+    {"409", PROXY_STATUS, 409},
+    {"hang", PROXY_HANG, 0},
+    {"reset", PROXY_RESET, 0},
+    {"garbage", PROXY_GARBAGE, 0},
+    {"done, no answer", PROXY_LOST_HANG, 0},
+    {"done, reset", PROXY_LOST_RESET, 0},
+    {"cut", PROXY_CUT, 0},
+    {"slow", PROXY_SLOW, 0},
 };
 
 static const struct request {
@@ -73,8 +79,10 @@ faulty_open(struct faulty *f)
     f->image = rig_image(&f->rig, "true", changes);
     proxy_open(&f->proxy, &f->rig.live.loop, endpoint);
     options.endpoint = f->proxy.url;
-    ck_assert_int_eq(cf_engine_open(&f->rig.live.loop, &options, &f->via, &f->rig.live.err), 0);
-    ck_assert_int_eq(cf_engine_connect(f->via, 10000, on_via_connected, f, &f->rig.live.err), 0);
+    ck_assert_int_eq(cf_engine_open(&f->rig.live.loop, &options, &f->via, &f->rig.live.err),
+                     0);
+    ck_assert_int_eq(cf_engine_connect(f->via, 10000, on_via_connected, f, &f->rig.live.err),
+                     0);
     RIG_EXPECT(&f->rig, f->answers == 1, 10000);
     ck_assert_int_eq(f->status, 0);
     return true;
@@ -106,17 +114,26 @@ audit(struct faulty *f, const struct box *box, const char *what)
 
     snprintf(label, sizeof label, CF_LABEL ".run=%s", box->run);
     for (int kind = 0; kind < 2; kind++) {
-        ck_assert_int_eq(cf_engine_list(f->rig.live.engine, kinds[kind], label, live_on_done, &f->rig.live, NULL, &f->rig.live.err), 0);
+        ck_assert_int_eq(cf_engine_list(f->rig.live.engine, kinds[kind], label, live_on_done,
+                                        &f->rig.live, NULL, &f->rig.live.err),
+                         0);
         live_wait(&f->rig.live);
         ck_assert_msg(f->rig.live.status == 0, "%s", f->rig.live.err.text);
-        json_t *list = kind == 1 ? json_object_get(f->rig.live.json, "Volumes") : f->rig.live.json, *entry, *left;
+        json_t *list =
+                   kind == 1 ? json_object_get(f->rig.live.json, "Volumes") : f->rig.live.json,
+               *entry, *left;
         size_t i, j;
         json_array_foreach(list, i, entry) {
             const char *id = cf_json_str(entry, kind == 1 ? "Name" : "Id");
-            const char *name = kind == 1 ? id : json_string_value(json_array_get(json_object_get(entry, "Names"), 0)) + 1;
+            const char *name =
+                kind == 1
+                    ? id
+                    : json_string_value(json_array_get(json_object_get(entry, "Names"), 0)) +
+                          1;
             bool is_named = false;
             json_array_foreach(box->left, j, left) {
-                is_named = is_named || cf_str_same(cf_json_str(left, "id"), id) || cf_str_same(cf_json_str(left, "id"), name) ||
+                is_named = is_named || cf_str_same(cf_json_str(left, "id"), id) ||
+                           cf_str_same(cf_json_str(left, "id"), name) ||
                            cf_str_same(cf_json_str(left, "kind"), "unknown");
                 ck_assert_str_ne(cf_json_str(left, "remove"), "");
             }
@@ -143,13 +160,16 @@ sweep_up(struct faulty *f, const struct box *box)
 
     snprintf(label, sizeof label, CF_LABEL ".run=%s", box->run);
     f->answers = 0;
-    ck_assert_int_eq(cf_sweep_open(&f->rig.live.loop, f->rig.live.engine, label, 20000, on_swept_up, f, NULL, &f->rig.live.err), 0);
+    ck_assert_int_eq(cf_sweep_open(&f->rig.live.loop, f->rig.live.engine, label, 20000,
+                                   on_swept_up, f, NULL, &f->rig.live.err),
+                     0);
     RIG_EXPECT(&f->rig, f->answers == 1, 25000);
     ck_assert_int_eq(f->status, 0);
 }
 
 static void
-try_fault(struct faulty *f, const struct request *request, const struct fault *fault, int times, uint64_t start_ms)
+try_fault(struct faulty *f, const struct request *request, const struct fault *fault,
+          int times, uint64_t start_ms)
 {
     struct cf_sandbox_options options = rig_options(&f->rig, &f->image, "/bin/sh");
     struct box box;
@@ -176,9 +196,12 @@ try_fault(struct faulty *f, const struct request *request, const struct fault *f
     f->proxy.fault = PROXY_NONE;
     size_t found = audit(f, &box, what);
     ck_assert_msg(!box.is_proven || found == 0, "%s: proven, but %zu are left", what, found);
-    ck_assert_msg(box.is_proven || json_array_size(box.left) > 0, "%s: not proven, but nothing told", what);
-    printf("%-40s %-5s%-11s %zu left, closed in %llu ms%s%s\n", what, box.is_ready ? "ready" : "", box.is_failed ? " failed" : "",
-           found, (unsigned long long)(cf_clock_ms() - began), box.is_failed ? ": " : "", box.is_failed ? box.err.text : "");
+    ck_assert_msg(box.is_proven || json_array_size(box.left) > 0,
+                  "%s: not proven, but nothing told", what);
+    printf("%-40s %-5s%-11s %zu left, closed in %llu ms%s%s\n", what,
+           box.is_ready ? "ready" : "", box.is_failed ? " failed" : "", found,
+           (unsigned long long)(cf_clock_ms() - began), box.is_failed ? ": " : "",
+           box.is_failed ? box.err.text : "");
     fflush(stdout);
     if (f->proxy.hits == 0)
         printf("  (the fault met no request)\n");
@@ -242,7 +265,9 @@ START_TEST(an_engine_that_goes_away_is_told_and_cf_init_ends_the_sandbox)
     RIG_EXPECT(&f.rig, box.is_closed, 12000);
     ck_assert(!box.is_proven);
     ck_assert_uint_eq(audit(&f, &box, "engine gone"), 2); /* and both are told */
-    ck_assert_int_eq(cf_engine_container_inspect(f.rig.live.engine, id, live_on_done, &f.rig.live, NULL, &f.rig.live.err), 0);
+    ck_assert_int_eq(cf_engine_container_inspect(f.rig.live.engine, id, live_on_done,
+                                                 &f.rig.live, NULL, &f.rig.live.err),
+                     0);
     live_wait(&f.rig.live);
     json_t *state = cf_json_obj(f.rig.live.json, "State");
     ck_assert_str_eq(cf_json_str(state, "Status"), "exited");

@@ -83,7 +83,9 @@ END_TEST
 
 START_TEST(labels_that_are_not_exactly_ours_are_not_read)
 {
-    static const struct { const char *key, *value; } bad[] = {
+    static const struct {
+        const char *key, *value;
+    } bad[] = {
         {CF_LABEL, "x"},
         {CF_LABEL ".schema", "2"},
         {CF_LABEL ".schema", ""},
@@ -110,10 +112,12 @@ START_TEST(labels_that_are_not_exactly_ours_are_not_read)
     struct cf_labels labels;
 
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        json_t *object = cf_owner_labels(owner, "run_0123456789abcdef0123456789abcdef", "s", 2000000000);
+        json_t *object =
+            cf_owner_labels(owner, "run_0123456789abcdef0123456789abcdef", "s", 2000000000);
         ck_assert(cf_labels_read(object, &labels));
         json_object_set_new(object, bad[i].key, json_string(bad[i].value));
-        ck_assert_msg(!cf_labels_read(object, &labels), "%s = %s was read", bad[i].key, bad[i].value);
+        ck_assert_msg(!cf_labels_read(object, &labels), "%s = %s was read", bad[i].key,
+                      bad[i].value);
         json_object_del(object, bad[i].key);
         ck_assert_msg(!cf_labels_read(object, &labels), "read without %s", bad[i].key);
         json_object_set_new(object, bad[i].key, json_integer(1));
@@ -193,7 +197,8 @@ begin_in_child(const char *run, int64_t deadline, struct cf_labels *ret_labels)
             _exit(1);
         struct cf_labels labels;
         json_t *object = cf_owner_labels(owner, run, "s", deadline);
-        if (!cf_labels_read(object, &labels) || write(ready[1], &labels, sizeof labels) != sizeof labels)
+        if (!cf_labels_read(object, &labels) ||
+            write(ready[1], &labels, sizeof labels) != sizeof labels)
             _exit(1);
         pause();
         _exit(0);
@@ -274,7 +279,8 @@ START_TEST(a_foreign_run_dies_by_deadline_only_and_only_when_asked)
     struct cf_owner *owner = open_owner();
     const char *why;
     int64_t now = cf_clock_unix();
-    struct cf_labels labels = labels_of(owner, "run_0123456789abcdef0123456789abcdef", now + 10);
+    struct cf_labels labels =
+        labels_of(owner, "run_0123456789abcdef0123456789abcdef", now + 10);
 
     strcpy(labels.owner, "own_00000000000000000000000000000000");
     write_lock(labels.run); /* a free lock of that name proves nothing about a foreign run */
@@ -291,7 +297,9 @@ START_TEST(another_boot_or_namespace_alone_proves_nothing)
     struct cf_owner *owner = open_owner();
     const char *why;
     int64_t now = cf_clock_unix();
-    struct cf_labels labels = labels_of(owner, "run_0123456789abcdef0123456789abcdef", now + 600), other;
+    struct cf_labels labels =
+                         labels_of(owner, "run_0123456789abcdef0123456789abcdef", now + 600),
+                     other;
 
     labels.process.start_ticks++; /* no such process here */
     ck_assert(cf_owner_run_is_dead(owner, &labels, false, now, &why));
@@ -320,7 +328,8 @@ START_TEST(stale_lock_files_go_young_held_and_known_ones_stay)
     struct cf_owner *owner = open_owner();
     struct cf_error err = {0};
     char path[256];
-    const char *held = "run_00000000000000000000000000000001", *known = "run_f0000000000000000000000000000000",
+    const char *held = "run_00000000000000000000000000000001",
+               *known = "run_f0000000000000000000000000000000",
                *stale = "run_00000000000000000000000000000002";
 
     ck_assert_int_eq(cf_owner_run_begin(owner, held, &err), 0);

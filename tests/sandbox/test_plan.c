@@ -9,8 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct cf_engine_facts docker = {
-    .arch = "amd64", .version = "20.10.24", .has_swap_limit = true, .has_pids_limit = true, .has_cpu_quota = true, .ncpu = 2};
+static const struct cf_engine_facts docker = {.arch = "amd64",
+                                              .version = "20.10.24",
+                                              .has_swap_limit = true,
+                                              .has_pids_limit = true,
+                                              .has_cpu_quota = true,
+                                              .ncpu = 2};
 static struct cf_sandbox_options options; /* zeroed before each use by plan_of */
 
 static json_t *
@@ -18,7 +22,10 @@ image_of(const char *config)
 {
     char text[4096];
 
-    snprintf(text, sizeof text, "{\"Id\":\"sha256:11\",\"Os\":\"linux\",\"Architecture\":\"amd64\",\"Config\":{%s}}", config);
+    snprintf(
+        text, sizeof text,
+        "{\"Id\":\"sha256:11\",\"Os\":\"linux\",\"Architecture\":\"amd64\",\"Config\":{%s}}",
+        config);
     json_t *image = json_loads(text, 0, NULL);
     ck_assert_ptr_nonnull(image);
     return image;
@@ -28,7 +35,8 @@ static int
 try_plan(const char *config, struct cf_plan *plan, struct cf_error *err)
 {
     json_t *image = image_of(config), *labels = json_pack("{s:s}", "com.checkfu.runner", "");
-    int rc = cf_plan_make(&options, &docker, image, "cfrunner-00112233445566778899aabbccddeeff", labels, plan, err);
+    int rc = cf_plan_make(&options, &docker, image,
+                          "cfrunner-00112233445566778899aabbccddeeff", labels, plan, err);
 
     json_decref(image);
     json_decref(labels);
@@ -69,17 +77,21 @@ START_TEST(defaults_are_the_design_s)
     ck_assert_int_eq(cf_json_int(host, "MemorySwap", 0), 2147483648ll);
     ck_assert_int_eq(cf_json_int(host, "PidsLimit", 0), 512);
     ck_assert_int_eq(cf_json_int(host, "NanoCpus", 0), 2000000000);
-    ck_assert_str_eq(cf_json_str(cf_json_obj(host, "Tmpfs"), "/tmp"), "rw,exec,nosuid,nodev,mode=1777,size=1073741824");
+    ck_assert_str_eq(cf_json_str(cf_json_obj(host, "Tmpfs"), "/tmp"),
+                     "rw,exec,nosuid,nodev,mode=1777,size=1073741824");
     ck_assert_str_eq(plan.working_directory, "/workspace");
-    ck_assert_str_eq(json_string_value(json_array_get(json_object_get(plan.spec, "Cmd"), 1)), "4180");
+    ck_assert_str_eq(json_string_value(json_array_get(json_object_get(plan.spec, "Cmd"), 1)),
+                     "4180");
     ck_assert_uint_eq(json_array_size(json_object_get(plan.spec, "Cmd")), 2);
     ck_assert_uint_eq(json_array_size(json_object_get(host, "Mounts")), 0);
     cf_plan_release(&plan);
     options.limits.cpus = 64; /* more than the engine has is an error there: clamped here */
     options.egress_port = 4181;
     plan = plan_of("");
-    ck_assert_int_eq(cf_json_int(json_object_get(plan.spec, "HostConfig"), "NanoCpus", 0), 2000000000);
-    ck_assert_str_eq(json_string_value(json_array_get(json_object_get(plan.spec, "Cmd"), 3)), "4181");
+    ck_assert_int_eq(cf_json_int(json_object_get(plan.spec, "HostConfig"), "NanoCpus", 0),
+                     2000000000);
+    ck_assert_str_eq(json_string_value(json_array_get(json_object_get(plan.spec, "Cmd"), 3)),
+                     "4181");
     cf_plan_release(&plan);
 }
 END_TEST
@@ -106,19 +118,33 @@ END_TEST
 
 START_TEST(each_refused_working_directory_says_why)
 {
-    static const struct { const char *path, *says; } bad[] = {
-        {"/", "cannot be one"},     {"/tmp", "cannot be one"},       {"/tmp/a", "cannot be one"},
-        {"/proc", "cannot be one"}, {"/sys/fs", "cannot be one"},    {"/dev/shm", "cannot be one"},
-        {"/.cf", "cannot be one"},  {"/.cf/x", "cannot be one"},     {"work", "not an absolute path"},
-        {"", "not an absolute"},    {"/a/../tmp", "not plain"},      {"/a/./b", "not plain"},
-        {"/a//b", "not plain"},     {"/a/", "not plain"},            {"/..", "not plain"},
-        {"//", "not plain"},        {"/\xff", "not UTF-8"},
+    static const struct {
+        const char *path, *says;
+    } bad[] = {
+        {"/", "cannot be one"},
+        {"/tmp", "cannot be one"},
+        {"/tmp/a", "cannot be one"},
+        {"/proc", "cannot be one"},
+        {"/sys/fs", "cannot be one"},
+        {"/dev/shm", "cannot be one"},
+        {"/.cf", "cannot be one"},
+        {"/.cf/x", "cannot be one"},
+        {"work", "not an absolute path"},
+        {"", "not an absolute"},
+        {"/a/../tmp", "not plain"},
+        {"/a/./b", "not plain"},
+        {"/a//b", "not plain"},
+        {"/a/", "not plain"},
+        {"/..", "not plain"},
+        {"//", "not plain"},
+        {"/\xff", "not UTF-8"},
     };
     struct cf_error err;
 
     for (size_t i = 0; i < CF_COUNT(bad); i++) {
         memset(&err, 0, sizeof err);
-        ck_assert_msg(cf_plan_check_workdir(bad[i].path, "x", CF_ERROR_CONFIG, &err) < 0, "%s passed", bad[i].path);
+        ck_assert_msg(cf_plan_check_workdir(bad[i].path, "x", CF_ERROR_CONFIG, &err) < 0,
+                      "%s passed", bad[i].path);
         ck_assert_msg(strstr(err.text, bad[i].says) != NULL, "%s: %s", bad[i].path, err.text);
     }
     ck_assert_int_eq(cf_plan_check_workdir("/tmpx", "x", CF_ERROR_CONFIG, &err), 0);
@@ -179,7 +205,8 @@ START_TEST(proxy_variables_of_the_image_are_removed)
 {
     static const char *const extra[] = {"A=b", NULL};
     options = (struct cf_sandbox_options){.env = extra};
-    struct cf_plan plan = plan_of("\"Env\":[\"PATH=/bin\",\"HTTP_PROXY=http://u:p@h\",\"https_proxy=x\",\"NO_PROXY=*\"]");
+    struct cf_plan plan = plan_of("\"Env\":[\"PATH=/bin\",\"HTTP_PROXY=http://"
+                                  "u:p@h\",\"https_proxy=x\",\"NO_PROXY=*\"]");
 
     ck_assert(has_env(&plan, "HTTP_PROXY"));
     ck_assert(has_env(&plan, "https_proxy"));
@@ -225,13 +252,15 @@ END_TEST
 static json_t *
 inspect_of(const struct cf_plan *plan)
 {
-    json_t *inspect = json_pack("{s:o, s:O, s:[]}", "Config", json_deep_copy(plan->spec), "HostConfig",
-                                json_object_get(plan->spec, "HostConfig"), "Mounts");
+    json_t *inspect =
+        json_pack("{s:o, s:O, s:[]}", "Config", json_deep_copy(plan->spec), "HostConfig",
+                  json_object_get(plan->spec, "HostConfig"), "Mounts");
     json_t *host = json_deep_copy(json_object_get(inspect, "HostConfig"));
 
     for (size_t i = 0; i < plan->volume_count; i++)
-        json_array_append_new(json_object_get(inspect, "Mounts"),
-                              json_pack("{s:s, s:s}", "Type", "volume", "Name", plan->volumes[i].name));
+        json_array_append_new(
+            json_object_get(inspect, "Mounts"),
+            json_pack("{s:s, s:s}", "Type", "volume", "Name", plan->volumes[i].name));
     json_object_set_new(inspect, "HostConfig", host);
     json_object_set_new(json_object_get(inspect, "Config"), "User", json_string(plan->user));
     return inspect;
@@ -245,7 +274,8 @@ START_TEST(an_honest_answer_is_in_force)
     json_t *inspect = inspect_of(&plan);
 
     ck_assert_msg(cf_inforce_check(&plan, &docker, inspect, &err) == 0, "%s", err.text);
-    json_t *isolation = cf_inforce_isolation(&plan, inspect), *limits = cf_inforce_limits(&plan, &docker, inspect);
+    json_t *isolation = cf_inforce_isolation(&plan, inspect),
+           *limits = cf_inforce_limits(&plan, &docker, inspect);
     ck_assert_str_eq(cf_json_str(isolation, "network"), "none");
     ck_assert_str_eq(cf_json_str(isolation, "user"), "1000");
     ck_assert_int_eq(cf_json_int(limits, "swap_bytes", -1), 0);
@@ -266,18 +296,23 @@ START_TEST(podman_s_way_of_saying_it_is_in_force)
 
     podman.is_podman = true;
     json_object_set_new(host, "CapDrop",
-                        json_pack("[s,s,s,s,s,s,s,s,s,s,s]", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID",
-                                  "CAP_KILL", "CAP_NET_BIND_SERVICE", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP",
-                                  "CAP_SETUID", "CAP_SYS_CHROOT"));
+                        json_pack("[s,s,s,s,s,s,s,s,s,s,s]", "CAP_CHOWN", "CAP_DAC_OVERRIDE",
+                                  "CAP_FOWNER", "CAP_FSETID", "CAP_KILL",
+                                  "CAP_NET_BIND_SERVICE", "CAP_SETFCAP", "CAP_SETGID",
+                                  "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT"));
     json_object_set_new(host, "SecurityOpt", json_pack("[s]", "no-new-privileges"));
     json_object_set_new(host, "Binds", json_null());
     json_object_set_new(host, "NanoCpus", json_integer(0));
     json_object_set_new(host, "CpuQuota", json_integer(200000));
     json_object_set_new(host, "CpuPeriod", json_integer(100000));
-    json_object_set_new(json_object_get(host, "Tmpfs"), "/tmp",
-                        json_string("rw,nosuid,nodev,exec,size=1073741824,mode=1777,rprivate,tmpcopyup"));
-    json_object_set_new(host, "Ulimits", json_pack("[{s:s,s:i,s:i}]", "Name", "RLIMIT_NOFILE", "Soft", 4096, "Hard", 4096));
-    json_object_set_new(json_object_get(inspect, "Config"), "Entrypoint", json_string("/.cf/cf-init"));
+    json_object_set_new(
+        json_object_get(host, "Tmpfs"), "/tmp",
+        json_string("rw,nosuid,nodev,exec,size=1073741824,mode=1777,rprivate,tmpcopyup"));
+    json_object_set_new(
+        host, "Ulimits",
+        json_pack("[{s:s,s:i,s:i}]", "Name", "RLIMIT_NOFILE", "Soft", 4096, "Hard", 4096));
+    json_object_set_new(json_object_get(inspect, "Config"), "Entrypoint",
+                        json_string("/.cf/cf-init"));
     ck_assert_msg(cf_inforce_check(&plan, &podman, inspect, &err) == 0, "%s", err.text);
     json_decref(inspect);
     cf_plan_release(&plan);
@@ -287,7 +322,9 @@ END_TEST
 /* Every setting that an engine could lose, one at a time. */
 START_TEST(each_setting_that_did_not_take_is_named)
 {
-    static const struct { const char *where, *name, *value; } lies[] = {
+    static const struct {
+        const char *where, *name, *value;
+    } lies[] = {
         {"HostConfig", "NetworkMode", "\"bridge\""},
         {"HostConfig", "CapDrop", "null"},
         {"HostConfig", "CapDrop", "[\"CHOWN\"]"},
@@ -324,7 +361,9 @@ START_TEST(each_setting_that_did_not_take_is_named)
         {"Config", "Tty", "true"},
         {"Config", "User", "\"0\""},
         {"Config", "Labels", "{}"},
-        {"Config", "Env", "[\"NO_PROXY=127.0.0.1,localhost\",\"no_proxy=127.0.0.1,localhost\",\"HTTPS_PROXY=http://u:secret@h\"]"},
+        {"Config", "Env",
+         "[\"NO_PROXY=127.0.0.1,localhost\",\"no_proxy=127.0.0.1,localhost\",\"HTTPS_PROXY="
+         "http://u:secret@h\"]"},
         {"Config", "Env", "[]"},
         {"", "Mounts", "[{\"Type\":\"bind\",\"Source\":\"/\"}]"},
         {"", "Mounts", "[{\"Type\":\"volume\",\"Name\":\"somebody-elses\"}]"},
@@ -337,9 +376,12 @@ START_TEST(each_setting_that_did_not_take_is_named)
     for (size_t i = 0; i < CF_COUNT(lies); i++) {
         struct cf_error err = {0};
         json_t *inspect = inspect_of(&plan);
-        json_t *where = lies[i].where[0] != '\0' ? json_object_get(inspect, lies[i].where) : inspect;
-        json_object_set_new(where, lies[i].name, json_loads(lies[i].value, JSON_DECODE_ANY, NULL));
-        ck_assert_msg(cf_inforce_check(&plan, &docker, inspect, &err) < 0, "%s = %s passed", lies[i].name, lies[i].value);
+        json_t *where =
+            lies[i].where[0] != '\0' ? json_object_get(inspect, lies[i].where) : inspect;
+        json_object_set_new(where, lies[i].name,
+                            json_loads(lies[i].value, JSON_DECODE_ANY, NULL));
+        ck_assert_msg(cf_inforce_check(&plan, &docker, inspect, &err) < 0, "%s = %s passed",
+                      lies[i].name, lies[i].value);
         ck_assert_int_eq(err.kind, CF_ERROR_ENGINE);
         ck_assert_ptr_null(strstr(err.text, "secret"));
         json_decref(inspect);
@@ -357,7 +399,8 @@ START_TEST(a_kernel_without_swap_limit_is_no_lie)
     json_t *inspect = inspect_of(&plan);
 
     facts.has_swap_limit = false;
-    json_object_set_new(json_object_get(inspect, "HostConfig"), "MemorySwap", json_integer(-1));
+    json_object_set_new(json_object_get(inspect, "HostConfig"), "MemorySwap",
+                        json_integer(-1));
     ck_assert_msg(cf_inforce_check(&plan, &facts, inspect, &err) == 0, "%s", err.text);
     json_t *limits = cf_inforce_limits(&plan, &facts, inspect);
     ck_assert(json_is_null(json_object_get(limits, "swap_bytes")));

@@ -21,9 +21,15 @@ read_text(const char *head, struct cf_program *program, struct cf_error *err)
 static size_t
 make_elf(unsigned char *to, unsigned machine, const char *loader)
 {
-    Elf64_Ehdr ehdr = {.e_type = ET_DYN, .e_machine = (Elf64_Half)machine, .e_phoff = sizeof ehdr, .e_phentsize = sizeof(Elf64_Phdr), .e_phnum = 2};
+    Elf64_Ehdr ehdr = {.e_type = ET_DYN,
+                       .e_machine = (Elf64_Half)machine,
+                       .e_phoff = sizeof ehdr,
+                       .e_phentsize = sizeof(Elf64_Phdr),
+                       .e_phnum = 2};
     Elf64_Phdr phdr[2] = {{.p_type = PT_LOAD},
-                          {.p_type = PT_INTERP, .p_offset = sizeof ehdr + sizeof phdr, .p_filesz = strlen(loader) + 1}};
+                          {.p_type = PT_INTERP,
+                           .p_offset = sizeof ehdr + sizeof phdr,
+                           .p_filesz = strlen(loader) + 1}};
 
     memcpy(ehdr.e_ident, ELFMAG, SELFMAG);
     ehdr.e_ident[EI_CLASS] = ELFCLASS64;
@@ -36,18 +42,22 @@ make_elf(unsigned char *to, unsigned machine, const char *loader)
 
 START_TEST(scripts_name_their_interpreter)
 {
-    static const struct { const char *head, *interpreter; } good[] = {
+    static const struct {
+        const char *head, *interpreter;
+    } good[] = {
         {"#!/bin/sh\n", "/bin/sh"},
         {"#! \t/bin/sh -e\nx", "/bin/sh"},
         {"#!/usr/bin/env node\n", "/usr/bin/env"},
         {"#!/bin/sh", "/bin/sh"},
-        {"#!/bin/sh -x\r\n", "/bin/sh"}, /* the carriage return goes to the argument: the shell's affair */
+        {"#!/bin/sh -x\r\n",
+         "/bin/sh"}, /* the carriage return goes to the argument: the shell's affair */
     };
     struct cf_program program;
     struct cf_error err;
 
     for (size_t i = 0; i < CF_COUNT(good); i++) {
-        ck_assert_msg(read_text(good[i].head, &program, &err) == 0, "%s: %s", good[i].head, err.text);
+        ck_assert_msg(read_text(good[i].head, &program, &err) == 0, "%s: %s", good[i].head,
+                      err.text);
         ck_assert_int_eq(program.kind, CF_PROGRAM_SCRIPT);
         ck_assert_str_eq(program.interpreter, good[i].interpreter);
     }
@@ -56,7 +66,9 @@ END_TEST
 
 START_TEST(broken_first_lines_have_each_its_message)
 {
-    static const struct { const char *head, *says; } bad[] = {
+    static const struct {
+        const char *head, *says;
+    } bad[] = {
         {"", "empty file"},
         {"echo hi\n", "neither an ELF program nor a script"},
         {"#!/bin/sh\r\necho", "carriage return"},
@@ -93,7 +105,8 @@ START_TEST(elf_programs_name_machine_and_loader)
     ck_assert_int_eq(program.kind, CF_PROGRAM_ELF);
     ck_assert_str_eq(program.interpreter, "/lib64/ld-linux-x86-64.so.2");
     ck_assert_int_eq(cf_program_check_arch("/h", &program, "amd64", &err), 0);
-    ck_assert_int_eq(cf_program_check_arch("/h", &program, "vax", &err), 0); /* not known here */
+    ck_assert_int_eq(cf_program_check_arch("/h", &program, "vax", &err),
+                     0); /* not known here */
     ck_assert_int_lt(cf_program_check_arch("/h", &program, "arm64", &err), 0);
     ck_assert_str_eq(err.text, "/h is a program for amd64; this sandbox is arm64");
     ck_assert_ptr_nonnull(strstr(err.fix, "--platform linux/arm64"));
@@ -120,7 +133,8 @@ START_TEST(an_elf_head_survives_any_cut)
         unsigned char *tight = realloc(exact, cut > 0 ? cut : 1);
         int rc = cf_program_read("/h", (char *)tight, cut, &program, &err);
         ck_assert(rc == 0 || err.kind == CF_ERROR_IMAGE);
-        ck_assert_msg((rc == 0 && program.interpreter[0] != '\0') == (cut == len), "cut at %zu", cut);
+        ck_assert_msg((rc == 0 && program.interpreter[0] != '\0') == (cut == len),
+                      "cut at %zu", cut);
         free(tight);
     }
 }
@@ -154,7 +168,8 @@ stat_of(const char *json, struct cf_path_stat *ret, struct cf_error *err)
 {
     char header[16384];
 
-    sodium_bin2base64(header, sizeof header, (const unsigned char *)json, strlen(json), sodium_base64_VARIANT_ORIGINAL);
+    sodium_bin2base64(header, sizeof header, (const unsigned char *)json, strlen(json),
+                      sodium_base64_VARIANT_ORIGINAL);
     return cf_path_stat_read(header, ret, err);
 }
 
@@ -163,14 +178,22 @@ START_TEST(path_stats_tell_files_folders_and_links)
     struct cf_path_stat st;
     struct cf_error err = {0};
 
-    ck_assert_int_eq(stat_of("{\"name\":\"b\",\"size\":1982256,\"mode\":493,\"mtime\":\"x\",\"linkTarget\":\"\"}", &st, &err), 0);
+    ck_assert_int_eq(stat_of("{\"name\":\"b\",\"size\":1982256,\"mode\":493,\"mtime\":\"x\","
+                             "\"linkTarget\":\"\"}",
+                             &st, &err),
+                     0);
     ck_assert_int_eq(st.type, CF_PATH_FILE);
     ck_assert_uint_eq(st.mode, 0755);
     ck_assert_uint_eq(st.size, 1982256);
-    ck_assert_int_eq(stat_of("{\"name\":\"sh\",\"size\":12,\"mode\":134218239,\"linkTarget\":\"/bin/busybox\"}", &st, &err), 0);
+    ck_assert_int_eq(
+        stat_of(
+            "{\"name\":\"sh\",\"size\":12,\"mode\":134218239,\"linkTarget\":\"/bin/busybox\"}",
+            &st, &err),
+        0);
     ck_assert_int_eq(st.type, CF_PATH_SYMLINK);
     ck_assert_str_eq(st.target, "/bin/busybox");
-    ck_assert_int_eq(stat_of("{\"name\":\"d\",\"size\":4096,\"mode\":2147484141}", &st, &err), 0);
+    ck_assert_int_eq(stat_of("{\"name\":\"d\",\"size\":4096,\"mode\":2147484141}", &st, &err),
+                     0);
     ck_assert_int_eq(st.type, CF_PATH_FOLDER);
     ck_assert_int_eq(stat_of("{\"name\":\"p\",\"size\":0,\"mode\":33554852}", &st, &err), 0);
     ck_assert_int_eq(st.type, CF_PATH_OTHER);
@@ -179,8 +202,14 @@ END_TEST
 
 START_TEST(path_stats_that_lie_are_refused)
 {
-    static const char *const bad[] = {"", "[]", "{}", "{\"mode\":1}", "{\"mode\":-1,\"size\":1}", "{\"mode\":\"x\",\"size\":1}",
-                                      "{\"mode\":134218239,\"size\":1}", "{\"mode\":134218239,\"size\":1,\"linkTarget\":\"\"}"};
+    static const char *const bad[] = {"",
+                                      "[]",
+                                      "{}",
+                                      "{\"mode\":1}",
+                                      "{\"mode\":-1,\"size\":1}",
+                                      "{\"mode\":\"x\",\"size\":1}",
+                                      "{\"mode\":134218239,\"size\":1}",
+                                      "{\"mode\":134218239,\"size\":1,\"linkTarget\":\"\"}"};
     struct cf_path_stat st;
     struct cf_error err = {0};
     char *longest = malloc(70000), json[6000];
@@ -194,7 +223,8 @@ START_TEST(path_stats_that_lie_are_refused)
     ck_assert_int_lt(cf_path_stat_read(longest, &st, &err), 0);
     free(longest);
     for (int len = 4095; len <= 4096; len++) { /* a path's limit, and one past it */
-        snprintf(json, sizeof json, "{\"mode\":134218239,\"size\":1,\"linkTarget\":\"/%0*d\"}", len - 1, 0);
+        snprintf(json, sizeof json, "{\"mode\":134218239,\"size\":1,\"linkTarget\":\"/%0*d\"}",
+                 len - 1, 0);
         ck_assert_int_eq(stat_of(json, &st, &err), len == 4095 ? 0 : -1);
     }
 }

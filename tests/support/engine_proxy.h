@@ -1,7 +1,7 @@
 /*
  * engine_proxy.h: stands between a driver and a real Engine, on the test's own loop, passes
- * everything on, and spoils the requests that it is told to spoil. So an Engine that lies, stalls
- * and breaks can be had in the middle of a true story.
+ * everything on, and spoils the requests that it is told to spoil. So an Engine that lies,
+ * stalls and breaks can be had in the middle of a true story.
  */
 #ifndef CF_TESTS_ENGINE_PROXY_H
 #define CF_TESTS_ENGINE_PROXY_H
@@ -20,14 +20,14 @@
 
 enum proxy_fault {
     PROXY_NONE,
-    PROXY_STATUS,    /* answers `status` itself; the engine never hears of it */
-    PROXY_HANG,      /* never answers; the engine never hears of it */
-    PROXY_RESET,     /* closes the connection; the engine never hears of it */
-    PROXY_GARBAGE,   /* answers what is no HTTP */
-    PROXY_LOST_HANG, /* the engine does it, its answer is swallowed */
+    PROXY_STATUS,     /* answers `status` itself; the engine never hears of it */
+    PROXY_HANG,       /* never answers; the engine never hears of it */
+    PROXY_RESET,      /* closes the connection; the engine never hears of it */
+    PROXY_GARBAGE,    /* answers what is no HTTP */
+    PROXY_LOST_HANG,  /* the engine does it, its answer is swallowed */
     PROXY_LOST_RESET, /* the engine does it, the connection is closed instead of its answer */
-    PROXY_CUT,       /* the answer is cut in its middle */
-    PROXY_SLOW,      /* the answer comes in small bites */
+    PROXY_CUT,        /* the answer is cut in its middle */
+    PROXY_SLOW,       /* the answer comes in small bites */
     PROXY_FAULTS
 };
 
@@ -35,8 +35,8 @@ struct engine_proxy {
     uv_loop_t *loop;
     uv_pipe_t server;
     char path[96], url[112], upstream[108];
-    /* what to spoil: the `skip`th and the next `times` requests of this method whose path has this
-     * text in it */
+    /* what to spoil: the `skip`th and the next `times` requests of this method whose path has
+     * this text in it */
     const char *method, *text;
     enum proxy_fault fault;
     int status, skip, times, hits;
@@ -132,7 +132,7 @@ proxy_to_engine(struct proxy_pair *pair, const char *bytes, size_t len)
         cf_buf_add(&pair->waiting, bytes, len);
 }
 
-/* ---- a request's head ------------------------------------------------------------------------ */
+/* ---- a request's head ---------------------------------------------------------------- */
 
 static inline enum proxy_fault
 proxy_choose(struct engine_proxy *proxy, const char *head)
@@ -140,7 +140,8 @@ proxy_choose(struct engine_proxy *proxy, const char *head)
     const char *line_end = strstr(head, "\r\n");
     size_t method = strcspn(head, " ");
 
-    if (proxy->fault == PROXY_NONE || strlen(proxy->method) != method || strncmp(head, proxy->method, method) != 0 ||
+    if (proxy->fault == PROXY_NONE || strlen(proxy->method) != method ||
+        strncmp(head, proxy->method, method) != 0 ||
         memmem(head, (size_t)(line_end - head), proxy->text, strlen(proxy->text)) == NULL)
         return PROXY_NONE;
     if (proxy->skip-- > 0 || proxy->times <= 0)
@@ -154,9 +155,11 @@ static inline void
 proxy_answer_status(struct proxy_pair *pair)
 {
     char answer[256];
-    int len = snprintf(answer, sizeof answer,
-                       "HTTP/1.1 %d Spoiled\r\nContent-Type: application/json\r\nContent-Length: 25\r\n\r\n{\"message\":\"spoiled it\"}\n",
-                       pair->proxy->status);
+    int len =
+        snprintf(answer, sizeof answer,
+                 "HTTP/1.1 %d Spoiled\r\nContent-Type: application/json\r\nContent-Length: "
+                 "25\r\n\r\n{\"message\":\"spoiled it\"}\n",
+                 pair->proxy->status);
 
     proxy_write(&pair->down.pipe, answer, (size_t)len);
 }
@@ -169,7 +172,8 @@ proxy_take_head(struct proxy_pair *pair)
     pair->fault = proxy_choose(pair->proxy, head);
     pair->answered = 0;
     pair->is_chunked = strcasestr(head, "\r\nTransfer-Encoding: chunked") != NULL;
-    pair->body_left = !pair->is_chunked && length != NULL ? strtoull(length + 17, NULL, 10) : 0;
+    pair->body_left =
+        !pair->is_chunked && length != NULL ? strtoull(length + 17, NULL, 10) : 0;
     pair->is_raw = strcasestr(head, "\r\nUpgrade: tcp") != NULL && pair->fault == PROXY_NONE;
     pair->is_swallowing = pair->fault >= PROXY_STATUS && pair->fault <= PROXY_GARBAGE;
     proxy_to_engine(pair, pair->head.data, pair->head.len);
@@ -203,7 +207,8 @@ proxy_from_driver(struct proxy_pair *pair, const char *bytes, size_t len)
             return;
         }
         if (pair->body_left > 0 || pair->is_chunked) {
-            size_t take = pair->is_chunked || len < pair->body_left ? len : (size_t)pair->body_left;
+            size_t take =
+                pair->is_chunked || len < pair->body_left ? len : (size_t)pair->body_left;
             proxy_to_engine(pair, bytes, take);
             if (!pair->is_chunked)
                 pair->body_left -= take;
@@ -213,7 +218,8 @@ proxy_from_driver(struct proxy_pair *pair, const char *bytes, size_t len)
         } else {
             cf_buf_add(&pair->head, bytes, 1);
             bytes++, len--;
-            if (pair->head.len < 4 || memcmp(pair->head.data + pair->head.len - 4, "\r\n\r\n", 4) != 0)
+            if (pair->head.len < 4 ||
+                memcmp(pair->head.data + pair->head.len - 4, "\r\n\r\n", 4) != 0)
                 continue;
             proxy_take_head(pair);
         }
@@ -222,7 +228,7 @@ proxy_from_driver(struct proxy_pair *pair, const char *bytes, size_t len)
     }
 }
 
-/* ---- the engine's answer ------------------------------------------------------------------------ */
+/* ---- the engine's answer ------------------------------------------------------------- */
 
 static inline void
 proxy_on_bite(uv_timer_t *timer)
@@ -259,13 +265,14 @@ proxy_from_engine(struct proxy_pair *pair, const char *bytes, size_t len)
     }
 }
 
-/* ---- connections ----------------------------------------------------------------------------------- */
+/* ---- connections --------------------------------------------------------------------- */
 
 static inline void
 proxy_alloc(uv_handle_t *handle, size_t wish, uv_buf_t *buf)
 {
     struct proxy_pair *pair = handle->data;
-    struct proxy_end *end = handle == (uv_handle_t *)&pair->down.pipe ? &pair->down : &pair->up;
+    struct proxy_end *end =
+        handle == (uv_handle_t *)&pair->down.pipe ? &pair->down : &pair->up;
 
     (void)wish;
     *buf = uv_buf_init(end->chunk, sizeof end->chunk);
@@ -283,7 +290,8 @@ proxy_half_close(uv_pipe_t *pipe)
 {
     uv_shutdown_t *request = malloc(sizeof *request);
 
-    if (uv_is_closing((uv_handle_t *)pipe) || uv_shutdown(request, (uv_stream_t *)pipe, proxy_shut) < 0)
+    if (uv_is_closing((uv_handle_t *)pipe) ||
+        uv_shutdown(request, (uv_stream_t *)pipe, proxy_shut) < 0)
         free(request);
 }
 
