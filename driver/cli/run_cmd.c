@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "diagnose/diagnose.h"
 #include "json/json.h"
+#include "schema/schema.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -115,8 +116,10 @@ prompt_next(struct runner *r)
         (void)json_object_set(prompt, "output_schema", r->schema);
     bytes = cf_json_dump(prompt, &len);
     json_decref(prompt);
+    if (bytes == NULL)
+        (void)cf_error_memory(&err);
     if (bytes == NULL || cf_run_prompt(r->run, bytes, len, &err) < 0)
-        cf_run_close(r->run, 0, NULL);
+        cf_run_close(r->run, UINT64_MAX, &err);
     free(bytes);
 }
 
@@ -221,6 +224,7 @@ read_prompts(struct runner *r, const struct cf_flag_list *list, struct cf_error 
 static int
 read_schema(struct runner *r, const char *path, struct cf_error *err)
 {
+    struct cf_schema *admitted = NULL;
     size_t len = 0;
     cf_auto_free char *bytes = NULL;
 
@@ -228,7 +232,30 @@ read_schema(struct runner *r, const char *path, struct cf_error *err)
         return 0;
     bytes = cf_read_file(path, 1u << 20, &len, err);
     r->schema = bytes != NULL ? cf_json_parse(bytes, len, NULL, err) : NULL;
-    return r->schema != NULL ? 0 : -1;
+    if (r->schema == NULL)
+        return -1;
+    if (cf_schema_admit_value(r->schema, &admitted, NULL, err) < 0)
+        return cf_error_wrap(err, "--output-schema %.200s", path);
+    cf_schema_free(admitted);
+    return 0;
+}
+
+/* As an argument it is one string within the bounds of argv; seen before an engine is asked. */
+static int
+check_schema_fits(const struct runner *r, const struct cf_launch *launch, struct cf_error *err)
+{
+    cf_auto_free char *text = NULL;
+    size_t len = 0;
+
+    if (r->schema == NULL || !cf_str_same(cf_json_str(launch->release, "output_schema_transport"), "argv_json"))
+        return 0;
+    text = cf_json_dump(r->schema, &len);
+    if (text == NULL)
+        return cf_error_memory(err);
+    if (len <= 65536)
+        return 0;
+    (void)cf_error_set(err, CF_ERROR_TOO_LARGE, 0, "--output-schema: its %zu bytes are no argument, which holds 65,536", len);
+    return cf_error_fix(err, "pass it as a file: --output-schema-transport argv_path");
 }
 
 static int
@@ -306,7 +333,7 @@ cf_cli_run(int argc, char **argv)
     }
     r.eyes.verbose = flags.quiet ? -1 : flags.verbose;
     if (status == 0 && read_prompts(&r, &flags.prompts, &err) == 0 && read_schema(&r, flags.output_schema, &err) == 0 &&
-        cf_launch_make(&flags, &launch, &err) == 0)
+        cf_launch_make(&flags, &launch, &err) == 0 && check_schema_fits(&r, &launch, &err) == 0)
         status = run_all(&r, &launch, &err);
     else
         status = -1;
