@@ -17,6 +17,7 @@
 #define TAIL_LINES 20u
 #define BUILD_IDLE_MS 0u /* a step may be silent for as long as it likes; the deadline bounds it */
 #define MAX_STEPS 4096u
+#define CUT_MS 5000u /* how long a cancel waits for a step that cannot be told afterwards */
 
 struct cf_build {
     struct cf_engine *engine;
@@ -30,10 +31,17 @@ struct cf_build {
     char step[200];         /* "Step 3/4 : RUN false", the last one begun */
     char image_id[80];
     char last_id[80];       /* of the last " ---> <id>" line */
+    char container[80];     /* of the last " ---> Running in <id>" line of this step */
+    bool step_is_open;      /* no image came of it yet */
     char error[400];        /* errorDetail.message */
     char **steps;
     size_t step_count;
     bool said_success;
+    bool context_is_out;    /* the engine has all of it, and begins to build */
+    bool is_pulling;        /* a base image, in the step under way */
+    bool made_one;          /* a step has made an image: what descends from it is known as ours */
+    bool wants_cancel;
+    uv_timer_t cut;         /* bounds a cancel that waits */
 };
 
 static void
@@ -63,7 +71,35 @@ build_free(struct cf_build *build)
     free(build);
 }
 
+static void
+on_cut_closed(uv_handle_t *timer)
+{
+    struct cf_build *build = timer->data;
+    struct cf_engine *engine = build->engine;
+
+    build_free(build);
+    engine->parts_open--;
+    cf_engine_free_if_closed(engine);
+}
+
+/* Once its timer is in the loop, a build is freed only by the loop. */
+static void
+build_close(struct cf_build *build)
+{
+    build->engine->parts_open++;
+    uv_close((uv_handle_t *)&build->cut, on_cut_closed);
+}
+
 /* ---- the stream ------------------------------------------------------------------------------------ */
+
+/* "RUN false" of "Step 3/4 : RUN false". */
+static const char *
+instruction_of(const char *step)
+{
+    const char *colon = strstr(step, " : ");
+    return colon != NULL ? colon + 3 : "";
+}
+
 
 static void
 add_step_id(struct cf_build *build, const char *id)
@@ -82,24 +118,41 @@ add_step_id(struct cf_build *build, const char *id)
         build->step_count++;
 }
 
-/* " ---> 0123456789ab" names the image a step made; other words may stand there ("Running in ..."). */
+/* The id at `text`, of a sort the builders print (12 or 64 digits, Podman 11), to its line's end. */
+static bool
+take_id(const char *text, char out[80])
+{
+    size_t len = 0;
+
+    if (cf_str_starts(text, "sha256:"))
+        text += 7;
+    while (cf_is_hex(text + len, 1))
+        len++;
+    if (len < 11 || len > 64 || (text[len] != '\0' && text[len] != '\n' && text[len] != '\r'))
+        return false;
+    snprintf(out, 80, "%.*s", (int)len, text);
+    return true;
+}
+
+/* " ---> 0123456789ab" names the image a step made, " ---> Running in ..." its container; other
+ * words may stand there too. Podman's arrow is one dash shorter. */
 static void
 take_arrow(struct cf_build *build, const char *line)
 {
-    const char *id = strstr(line, "--> "); /* Podman's arrow is one dash shorter, its ids too */
-    size_t len = 0;
+    const char *arrow = strstr(line, "--> ");
 
-    if (id == NULL)
+    if (arrow == NULL)
         return;
-    id += 4;
-    if (cf_str_starts(id, "sha256:"))
-        id += 7;
-    while (cf_is_hex(id + len, 1))
-        len++;
-    if (len < 11 || len > 64 || (id[len] != '\0' && id[len] != '\n' && id[len] != '\r'))
-        return;
-    snprintf(build->last_id, sizeof build->last_id, "%.*s", (int)len, id);
-    add_step_id(build, build->last_id);
+    arrow += 4;
+    if (cf_str_starts(arrow, "Running in ")) {
+        if (!take_id(arrow + 11, build->container))
+            build->container[0] = '\0';
+    } else if (take_id(arrow, build->last_id)) {
+        add_step_id(build, build->last_id);
+        build->step_is_open = false;
+        if (strncasecmp(instruction_of(build->step), "FROM ", 5) != 0)
+            build->made_one = true;
+    }
 }
 
 /* What a step writes to stderr comes wrapped in colours (ESC [ ... m): those are not text. */
@@ -126,11 +179,21 @@ take_text(struct cf_build *build, const char *text)
     keep_tail(build, text);
     if (cf_str_starts(text, "Step ")) {
         snprintf(build->step, sizeof build->step, "%.*s", (int)strcspn(text, "\r\n"), text);
+        build->step_is_open = true;
+        build->is_pulling = false;
+        build->container[0] = '\0';
     } else if (cf_str_starts(text, "Successfully built ")) {
         build->said_success = true;
     } else {
         take_arrow(build, text);
     }
+}
+
+/* True when whatever the engine still makes after a cut can be told as ours, or is nothing. */
+static bool
+may_be_cut(const struct cf_build *build)
+{
+    return !build->context_is_out || build->made_one || build->is_pulling || build->container[0] != '\0';
 }
 
 static void
@@ -151,18 +214,15 @@ on_object(void *user, json_t *object)
         error = cf_json_str(object, "error");
     if (error != NULL && build->error[0] == '\0')
         snprintf(build->error, sizeof build->error, "%s", error);
+    if (cf_json_str(object, "status") != NULL)
+        build->is_pulling = true;
     if (build->on_object != NULL)
         build->on_object(build->user, object);
+    if (build->wants_cancel && may_be_cut(build))
+        cf_engine_call_cancel(build->call);
 }
 
 /* ---- the end ---------------------------------------------------------------------------------------- */
-
-static bool
-is_base_image_step(const char *step)
-{
-    const char *colon = strstr(step, " : ");
-    return colon != NULL && strncasecmp(colon + 3, "FROM ", 5) == 0;
-}
 
 /* What a failed build means: the author's Dockerfile, or a base image the engine could not get. */
 static void
@@ -175,7 +235,7 @@ explain(struct cf_build *build, int http_status, struct cf_error *err)
         return;
     }
     if (build->error[0] != '\0') {
-        bool base = is_base_image_step(build->step);
+        bool base = strncasecmp(instruction_of(build->step), "FROM ", 5) == 0;
         cf_error_set(err, base ? CF_ERROR_ENGINE : CF_ERROR_CONFIG, 0, "%s failed%s%s: %s", build->dockerfile,
                      build->step[0] != '\0' ? " at " : "", build->step, build->error);
         if (strstr(build->error, "BuildKit") != NULL)
@@ -214,10 +274,13 @@ finish(struct cf_build *build, int status, int http_status, struct cf_error *err
         explain(build, http_status, err);
     struct cf_build_result result = { .steps = build->steps, .step_count = build->step_count,
                                       .image_id = status == 0 ? build->image_id : NULL,
-                                      .tail = tail != NULL ? tail : "" };
+                                      .tail = tail != NULL ? tail : "",
+                                      .open_step = build->step_is_open ? instruction_of(build->step) : "",
+                                      .open_container = build->step_is_open ? build->container : "",
+                                      .last_image = build->last_id };
     let_go_of_context(build);
     build->done(build->user, status, &result, status < 0 ? err : NULL);
-    build_free(build);
+    build_close(build);
 }
 
 static void
@@ -243,7 +306,10 @@ static long
 on_source(void *user, char *to, size_t size)
 {
     struct cf_build *build = user;
-    return cf_context_read(build->context, to, size);
+    long put = cf_context_read(build->context, to, size);
+
+    build->context_is_out |= put == 0;
+    return put;
 }
 
 static int
@@ -299,9 +365,11 @@ cf_build_open(struct cf_engine *engine, const struct cf_build_options *options, 
         build_free(build);
         return -1;
     }
+    (void)uv_timer_init(engine->loop, &build->cut); /* only links it into the loop: cannot fail */
+    build->cut.data = build;
     if (ask(build, options, err) < 0) {
         let_go_of_context(build);
-        build_free(build);
+        build_close(build);
         return -1;
     }
     if (ret_build != NULL)
@@ -309,9 +377,18 @@ cf_build_open(struct cf_engine *engine, const struct cf_build_options *options, 
     return 0;
 }
 
+static void
+on_cut(uv_timer_t *timer)
+{
+    struct cf_build *build = timer->data;
+    cf_engine_call_cancel(build->call);
+}
+
 void
 cf_build_cancel(struct cf_build *build)
 {
-    if (build != NULL)
-        cf_engine_call_cancel(build->call);
+    if (build == NULL || build->wants_cancel)
+        return;
+    build->wants_cancel = true;
+    uv_timer_start(&build->cut, on_cut, may_be_cut(build) ? 0 : CUT_MS, 0);
 }

@@ -225,6 +225,10 @@ struct cf_build_result {
     char *const *steps;        /* image ids the build stream named (intermediate and final) */
     size_t step_count;
     const char *tail;          /* last lines of the build's output (also on failure) */
+    /* When the build was cut off: what the engine was at, and may finish all the same. */
+    const char *open_step;      /* "COPY . /", or "" when no step was under way */
+    const char *open_container; /* id of that step's container, or "" */
+    const char *last_image;     /* id named last (the open step's parent), or "" */
 };
 typedef void cf_build_done_fn(void *user, int status, const struct cf_build_result *result,
                               const struct cf_error *err);
@@ -244,7 +248,10 @@ struct cf_build;
  * Dockerfile (CF_ERROR_CONFIG). A failed step: CF_ERROR_CONFIG with the step, and result->tail. */
 int cf_build_open(struct cf_engine *, const struct cf_build_options *, cf_build_done_fn *, void *user,
                   struct cf_build **ret_build, struct cf_error *);
-void cf_build_cancel(struct cf_build *); /* `done` still comes */
+/* `done` still comes. A step whose image could not be told from other people's (the first COPY onto
+ * a base image) is let come to its end first, for at most 5 s: the engine commits it either way,
+ * and only the stream says its id. */
+void cf_build_cancel(struct cf_build *);
 
 /* ---- credentials ----------------------------------------------------------------------- */
 

@@ -196,6 +196,10 @@ on_built(void *user, int status, const struct cf_build_result *result, const str
     image->build = NULL;
     for (size_t i = 0; i < result->step_count; i++)
         json_object_set_new(image->made, result->steps[i], json_true());
+    snprintf(image->open_step, sizeof image->open_step, "%.15s", result->open_step);
+    snprintf(image->open_container, sizeof image->open_container, "%s", result->open_container);
+    snprintf(image->last_image, sizeof image->last_image, "%s", result->last_image);
+    image->was_cut_off = status < 0 && err->kind != CF_ERROR_CONFIG; /* canceled, or the stream was lost */
     if (result->image_id != NULL)
         snprintf(image->built_id, sizeof image->built_id, "%s", result->image_id);
     if (cf_str_copy(&image->tail, result->tail, NULL) < 0)
@@ -236,10 +240,7 @@ cf_image_build_start(struct cf_steps *steps, struct cf_error *err)
 void
 cf_image_build_abort(struct cf_steps *steps)
 {
-    struct cf_image *image = image_of(steps);
-
-    image->was_built_canceled = true;
-    cf_build_cancel(image->build);
+    cf_build_cancel(image_of(steps)->build);
 }
 
 static void

@@ -44,7 +44,8 @@ struct cf_image {
     json_t *before;      /* {image id: true} of everything there before the build; NULL: not listed */
     json_t *made;        /* {id or its beginning: true} of what the build stream named */
     char *tail;          /* last lines of the build */
-    bool build_begun, registry_closing, was_built_canceled;
+    bool build_begun, was_cut_off;   /* a canceled build's last step may still come to its end */
+    char open_step[16], open_container[80], last_image[80]; /* of a build that was cut off */
     struct cf_image_sweep *sweep;
 
     /* what is known at the end */

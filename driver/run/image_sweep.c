@@ -5,7 +5,11 @@
  *
  * Ours is what was not there before the build and either carries this run's label or name, or
  * was named by the build stream and has no name of its own (a base image has one), or descends
- * from such an image (a step that was committed while the build was being canceled).
+ * from such an image.
+ *
+ * An engine whose build was canceled still ends the step it was at, and commits it. Removing its
+ * parent before that would hide it for good; so the step is waited for, within a bound: until its
+ * container is gone, or, for a step without one (COPY, ADD), until its image is there.
  */
 #include "base/clock.h"
 #include "base/str.h"
@@ -14,14 +18,17 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
-#define PAUSE_MS 150u
+#define PAUSE_MS 100u
+#define QUIET_MS 4000u /* at most so long for a canceled build's last step */
 #define RUN_LABEL "com.checkfu.runner.run"
 
 struct cf_image_sweep {
     struct cf_image *image;
     void (*done)(struct cf_image *image);
-    uint64_t until_ms, began_ms;
+    uint64_t until_ms, began_ms, quiet_until_ms;
+    bool is_quiet;
     json_t *victims; /* [{"ref","id"}...] of this pass, and how far it is */
     size_t at;
     int passes;
@@ -29,7 +36,7 @@ struct cf_image_sweep {
     char why[400];  /* the last refusal */
 };
 
-static int list_again(struct cf_image_sweep *sweep, struct cf_error *err);
+static int look(struct cf_image_sweep *sweep, struct cf_error *err);
 static void remove_next(struct cf_image_sweep *sweep);
 
 /* ---- whose image is it -------------------------------------------------------------------------------- */
@@ -187,7 +194,7 @@ on_pause(uv_timer_t *timer)
     struct cf_image_sweep *sweep = timer->data;
     struct cf_error err = { 0 };
 
-    if (list_again(sweep, &err) < 0)
+    if (look(sweep, &err) < 0)
         report_unknown(sweep, &err);
 }
 
@@ -227,7 +234,7 @@ remove_next(struct cf_image_sweep *sweep)
     struct cf_buf path = { 0 };
 
     if (victim == NULL || cf_clock_ms() >= sweep->until_ms) {
-        uv_timer_start(&sweep->pause, on_pause, sweep->passes == 1 && !image->was_built_canceled ? 0 : PAUSE_MS, 0);
+        uv_timer_start(&sweep->pause, on_pause, sweep->passes == 1 ? 0 : PAUSE_MS, 0);
         return;
     }
     (void)cf_buf_addf(&path, "/images/%s", cf_json_str(victim, "id"));
@@ -266,6 +273,22 @@ choose_victims(struct cf_image_sweep *sweep, const json_t *list)
     }
 }
 
+/* The image of the step that was under way when the build was canceled. */
+static bool
+has_open_steps_image(const struct cf_image *image, const json_t *list)
+{
+    size_t i;
+    json_t *entry;
+
+    json_array_foreach((json_t *)list, i, entry) {
+        const char *parent = cf_json_str(entry, "ParentId");
+        if (parent != NULL && cf_str_starts(parent, "sha256:") && image->last_image[0] != '\0' &&
+            cf_str_starts(parent + 7, image->last_image) && cf_image_is_ours(image, entry, list))
+            return true;
+    }
+    return false;
+}
+
 static void
 on_listed(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
 {
@@ -282,24 +305,73 @@ on_listed(void *user, int status, const struct cf_engine_reply *reply, const str
         return;
     }
     choose_victims(sweep, reply->json);
+    if (!sweep->is_quiet && !has_open_steps_image(sweep->image, reply->json) && cf_clock_ms() < sweep->quiet_until_ms) {
+        uv_timer_start(&sweep->pause, on_pause, PAUSE_MS, 0);
+        return;
+    }
+    sweep->is_quiet = true;
     sweep->passes++;
-    bool wants_second_look = sweep->image->was_built_canceled && sweep->passes < 3;
-    if (json_array_size(sweep->victims) == 0 && !wants_second_look)
+    if (json_array_size(sweep->victims) == 0)
         finish(sweep, true);
-    else if (json_array_size(sweep->victims) > 0 && cf_clock_ms() >= sweep->until_ms)
+    else if (cf_clock_ms() >= sweep->until_ms)
         report_left(sweep);
     else
         remove_next(sweep);
 }
 
 static int
-list_again(struct cf_image_sweep *sweep, struct cf_error *err)
+list(struct cf_image_sweep *sweep, struct cf_error *err)
 {
     uint64_t left_ms = cf_image_left_ms(sweep->until_ms);
     struct cf_engine_request request = { .method = "GET", .path = "/images/json?all=1" };
 
     request.deadline_ms = left_ms < 3000 ? 3000 : left_ms; /* the last look has its own time */
     return cf_engine_call(sweep->image->engine, &request, on_listed, sweep, &sweep->image->call, err);
+}
+
+/* ---- a canceled build's last step ---------------------------------------------------------------------- */
+
+static void
+on_step_container(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+{
+    struct cf_image_sweep *sweep = user;
+
+    sweep->image->call = NULL;
+    if (status < 0 || cf_clock_ms() >= sweep->quiet_until_ms) /* gone, and with it the step is over */
+        sweep->is_quiet = true;
+    uv_timer_start(&sweep->pause, on_pause, status < 0 ? 0 : PAUSE_MS, 0);
+}
+
+/* Waits for the step's container to go, then lists. */
+static int
+look(struct cf_image_sweep *sweep, struct cf_error *err)
+{
+    struct cf_image *image = sweep->image;
+
+    if (sweep->is_quiet || image->open_container[0] == '\0')
+        return list(sweep, err);
+    return cf_engine_container_inspect(image->engine, image->open_container, on_step_container, sweep, &image->call, err);
+}
+
+/* True when the image the open step builds upon is one we made, so that its child can be told. */
+static bool
+builds_upon_ours(const struct cf_image *image)
+{
+    const char *id;
+    json_t *unused;
+
+    json_object_foreach(image->before, id, unused)
+        if (cf_str_starts(id, "sha256:") && cf_str_starts(id + 7, image->last_image))
+            return false;
+    return image->last_image[0] != '\0';
+}
+
+/* A FROM makes no image of ours, and between two steps there is nothing to wait for. */
+static bool
+awaits_step(const struct cf_image *image)
+{
+    return image->was_cut_off && image->open_step[0] != '\0' && strncasecmp(image->open_step, "FROM ", 5) != 0 &&
+           (image->open_container[0] != '\0' || builds_upon_ours(image));
 }
 
 int
@@ -313,12 +385,14 @@ cf_image_sweep_start(struct cf_image *image, uint64_t until_ms, void (*done)(str
     sweep->done = done;
     sweep->until_ms = until_ms;
     sweep->began_ms = cf_clock_ms();
+    sweep->quiet_until_ms = sweep->began_ms + QUIET_MS < until_ms ? sweep->began_ms + QUIET_MS : until_ms;
+    sweep->is_quiet = !awaits_step(image);
     (void)uv_timer_init(image->loop, &sweep->pause); /* only links it into the loop: cannot fail */
     sweep->pause.data = sweep;
     image->sweep = sweep;
     if (image->events.on_step != NULL)
         image->events.on_step(image->user, "remove image", UINT64_MAX);
-    if (list_again(sweep, err) < 0)
+    if (look(sweep, err) < 0)
         report_unknown(sweep, err != NULL ? err : &(struct cf_error){ 0 });
     return 0;
 }
