@@ -38,6 +38,8 @@ extern const size_t cf_launch_count;
 /* Everything that can be seen without an engine is seen here. -1: CF_ERROR_CONFIG (exit 2). */
 CF_CHECKED int cf_launch_make(const struct cf_launch_flags *flags, struct cf_launch *launch, struct cf_error *err);
 void cf_launch_done(struct cf_launch *launch);
+/* launch_files.c: files, state, collection and hooks into the options document. */
+CF_CHECKED int cf_launch_files(const struct cf_launch_flags *flags, json_t *options, struct cf_error *err);
 
 /* A whole file, at most `limit` bytes; returned: yours. "-" reads stdin. */
 char *cf_read_file(const char *path, size_t limit, size_t *ret_len, struct cf_error *err);
