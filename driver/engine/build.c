@@ -340,7 +340,7 @@ ask(struct cf_build *build, const struct cf_build_options *options, struct cf_er
         (void)cf_engine_query(&path, "platform", options->platform);
     if (options->no_cache)
         (void)cf_engine_query(&path, "nocache", "1");
-    if (add_labels(&path, options->labels) < 0)
+    if (!cf_context_is_labelled(build->context) && add_labels(&path, options->labels) < 0)
         path.failed = true;
     return cf_engine_send(build->engine, &path, request, on_answer, build, &build->call, err);
 }
@@ -361,7 +361,7 @@ cf_build_open(struct cf_engine *engine, const struct cf_build_options *options, 
     build->user = user;
     build->on_object = options->on_object;
     if (cf_str_copy(&build->dockerfile, dockerfile, err) < 0 ||
-        cf_context_open(engine->loop, options->context_dir, dockerfile, on_context_ready, build, &build->context, err) < 0) {
+        cf_context_open(engine->loop, options->context_dir, dockerfile, options->labels, on_context_ready, build, &build->context, err) < 0) {
         build_free(build);
         return -1;
     }

@@ -6,6 +6,7 @@
 #include "engine/context.h"
 #include "base/buf.h"
 #include "base/str.h"
+#include "engine/dockerfile.h"
 #include "engine/engine.h"
 #include "engine/file.h"
 #include "engine/ignore.h"
@@ -24,6 +25,7 @@
 #define CHUNK_BYTES 65536u
 #define MAX_ENTRIES 1000000u
 #define MAX_DEPTH 200
+#define DOCKERFILE_LIMIT_BYTES (1024u * 1024)
 #define IGNORE_LIMIT_BYTES (1024u * 1024)
 
 struct level { /* one open folder */
@@ -36,6 +38,8 @@ struct cf_context {
     uv_loop_t *loop;
     char *dir;
     struct cf_ignore *ignore;
+    char *dockerfile;          /* relative; its text is replaced when there is a replacement */
+    struct cf_buf replacement; /* the Dockerfile with our labels in it; empty: sent as it is */
     struct archive *archive;
     struct cf_buf out;
     struct level levels[MAX_DEPTH];
@@ -78,6 +82,8 @@ context_free(struct cf_context *context)
     if (context->archive != NULL)
         archive_write_free(context->archive);
     cf_ignore_free(context->ignore);
+    cf_buf_release(&context->replacement);
+    free(context->dockerfile);
     cf_buf_release(&context->out);
     free(context->path);
     free(context->dir);
@@ -304,6 +310,18 @@ start_readlink(struct cf_context *context, const char *full)
     return uv_fs_readlink(context->loop, &context->request, full, on_readlink);
 }
 
+/* The Dockerfile goes out with our labels in it. */
+static void
+put_replacement(struct cf_context *context, uv_stat_t st)
+{
+    st.st_size = context->replacement.len;
+    put_entry(context, &st, NULL);
+    if (context->err.kind == CF_ERROR_NONE &&
+        archive_write_data(context->archive, context->replacement.data, context->replacement.len) !=
+            (la_ssize_t)context->replacement.len)
+        cf_tarsink_error(context->archive, context->path, &context->err);
+}
+
 /* What the entry is decides what is asked next; sockets, pipes and devices are left out. */
 static void
 on_lstat(uv_fs_t *request)
@@ -318,6 +336,11 @@ on_lstat(uv_fs_t *request)
     }
     if (S_ISDIR(mode) && !context->is_ignored)
         put_entry(context, &request->statbuf, NULL);
+    if (S_ISREG(mode) && context->replacement.len > 0 && strcmp(context->path, context->dockerfile) == 0) {
+        put_replacement(context, request->statbuf);
+        continue_walk(context);
+        return;
+    }
     bool goes_on = context->err.kind == CF_ERROR_NONE && !context->is_closing;
     if (goes_on && (S_ISDIR(mode) || (!context->is_ignored && (S_ISREG(mode) || S_ISLNK(mode))))) {
         uv_fs_req_cleanup(request);
@@ -420,6 +443,12 @@ cf_context_read(struct cf_context *context, char *to, size_t size)
     }
     pump(context);
     return (long)take;
+}
+
+bool
+cf_context_is_labelled(const struct cf_context *context)
+{
+    return context->replacement.len > 0;
 }
 
 const struct cf_error *
@@ -525,8 +554,27 @@ read_ignore(struct cf_context *context, const char *dockerfile, struct cf_error 
     return 0;
 }
 
+/* A Dockerfile that cannot be changed (a link, too large, without FROM) goes out as it is. */
+static void
+label_dockerfile(struct cf_context *context, const json_t *labels)
+{
+    cf_auto_free char *path = NULL, *bytes = NULL;
+    struct cf_error why;
+    size_t len = 0;
+    struct stat st;
+
+    if (labels == NULL || asprintf(&path, "%s/%s", context->dir, context->dockerfile) < 0)
+        return;
+    cf_buf_init(&context->replacement, 2 * DOCKERFILE_LIMIT_BYTES);
+    if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode) ||
+        cf_file_read(path, DOCKERFILE_LIMIT_BYTES, &bytes, &len, &why) < 0 ||
+        !cf_dockerfile_label(bytes, len, labels, &context->replacement))
+        cf_buf_release(&context->replacement);
+}
+
 static int
-prepare(struct cf_context *context, const char *dir, const char *dockerfile, struct cf_error *err)
+prepare(struct cf_context *context, const char *dir, const char *dockerfile, const json_t *labels,
+        struct cf_error *err)
 {
     if (cf_str_copy(&context->dir, dir, err) < 0)
         return -1;
@@ -535,8 +583,9 @@ prepare(struct cf_context *context, const char *dir, const char *dockerfile, str
     while (cf_str_starts(dockerfile, "./"))
         dockerfile += 2;
     if (check_dir(context->dir, err) < 0 || check_dockerfile(context->dir, dockerfile, err) < 0 ||
-        read_ignore(context, dockerfile, err) < 0)
+        read_ignore(context, dockerfile, err) < 0 || cf_str_copy(&context->dockerfile, dockerfile, err) < 0)
         return -1;
+    label_dockerfile(context, labels);
     context->archive = cf_tarsink_new(&context->out);
     context->path = strdup("");
     if (context->archive == NULL || context->path == NULL)
@@ -545,8 +594,8 @@ prepare(struct cf_context *context, const char *dir, const char *dockerfile, str
 }
 
 int
-cf_context_open(uv_loop_t *loop, const char *dir, const char *dockerfile, void (*on_ready)(void *user), void *user,
-                struct cf_context **ret_context, struct cf_error *err)
+cf_context_open(uv_loop_t *loop, const char *dir, const char *dockerfile, const json_t *labels,
+                void (*on_ready)(void *user), void *user, struct cf_context **ret_context, struct cf_error *err)
 {
     struct cf_context *context = calloc(1, sizeof *context);
 
@@ -557,7 +606,7 @@ cf_context_open(uv_loop_t *loop, const char *dir, const char *dockerfile, void (
     context->on_ready = on_ready;
     context->user = user;
     context->request.data = context;
-    if (prepare(context, dir, dockerfile, err) < 0) {
+    if (prepare(context, dir, dockerfile, labels, err) < 0) {
         context_free(context);
         return -1;
     }

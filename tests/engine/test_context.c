@@ -112,7 +112,7 @@ START_TEST(a_folder_comes_out_depth_first_with_links_and_modes)
     begin(&r, "touch Dockerfile; mkdir -p b/c a; echo hi >b/c/x; ln -s ../nowhere a/link; mkfifo a/pipe; chmod 750 a; "
               "echo x > \"$(printf 'n\\303\\251')\"; echo y > \"$(printf 'bad\\377')\"; "
               "long=$(printf '%0150d' 7); mkdir $long; echo z >$long/$long");
-    ck_assert_int_eq(cf_context_open(&r.loop, r.dir, "Dockerfile", on_ready, &r, &r.context, &err), 0);
+    ck_assert_int_eq(cf_context_open(&r.loop, r.dir, "Dockerfile", NULL, on_ready, &r, &r.context, &err), 0);
     ck_assert_int_eq(read_all(&r, 1000), 0);
     list(&r, names, sizeof names);
     ck_assert_ptr_nonnull(strstr(names, "Dockerfile a/ a/link>../nowhere b/ b/c/ b/c/x "));
@@ -133,7 +133,7 @@ START_TEST(ignored_files_stay_here_but_the_two_that_matter_go)
 
     begin(&r, "mkdir -p sub docs secret; touch sub/Dockerfile.x secret/key docs/a.md docs/keep.md main.c; "
               "printf '*\\n!docs/keep.md\\n!main.c\\n' >.dockerignore");
-    ck_assert_int_eq(cf_context_open(&r.loop, r.dir, "./sub/Dockerfile.x", on_ready, &r, &r.context, &err), 0);
+    ck_assert_int_eq(cf_context_open(&r.loop, r.dir, "./sub/Dockerfile.x", NULL, on_ready, &r, &r.context, &err), 0);
     ck_assert_int_eq(read_all(&r, 65536), 0);
     list(&r, names, sizeof names);
     ck_assert_str_eq(names, ".dockerignore docs/keep.md main.c sub/Dockerfile.x ");
@@ -147,7 +147,7 @@ START_TEST(a_large_file_is_never_held_whole)
     struct cf_error err;
 
     begin(&r, "touch Dockerfile; head -c 30000000 /dev/zero >big");
-    ck_assert_int_eq(cf_context_open(&r.loop, r.dir, "Dockerfile", on_ready, &r, &r.context, &err), 0);
+    ck_assert_int_eq(cf_context_open(&r.loop, r.dir, "Dockerfile", NULL, on_ready, &r, &r.context, &err), 0);
     char byte;
     while (cf_context_read(r.context, &byte, 1) == CF_ENGINE_SOURCE_WAIT)
         uv_run(&r.loop, UV_RUN_ONCE);
@@ -166,7 +166,7 @@ START_TEST(a_file_that_cannot_be_read_fails_with_its_name)
     struct cf_error err;
 
     begin(&r, "touch Dockerfile; echo x >aa");
-    ck_assert_int_eq(cf_context_open(&r.loop, r.dir, "Dockerfile", on_ready, &r, &r.context, &err), 0);
+    ck_assert_int_eq(cf_context_open(&r.loop, r.dir, "Dockerfile", NULL, on_ready, &r, &r.context, &err), 0);
     sh(&r, "rm aa; mkdir gone; rmdir gone; ln -s loop loop; rm Dockerfile");
     /* the list of names was asked for before, so one of them is missing now; or all came too late */
     int rc = read_all(&r, 65536);
@@ -185,7 +185,7 @@ START_TEST(closing_in_the_middle_leaves_nothing)
         struct cf_error err;
         char to[4096];
         begin(&r, "touch Dockerfile; mkdir d; head -c 300000 /dev/zero >d/big; ln -s x d/l");
-        ck_assert_int_eq(cf_context_open(&r.loop, r.dir, "Dockerfile", on_ready, &r, &r.context, &err), 0);
+        ck_assert_int_eq(cf_context_open(&r.loop, r.dir, "Dockerfile", NULL, on_ready, &r, &r.context, &err), 0);
         for (int i = 0; i < turns; i++) {
             cf_context_read(r.context, to, sizeof to);
             uv_run(&r.loop, UV_RUN_NOWAIT);
@@ -212,7 +212,7 @@ START_TEST(what_is_no_context_is_refused_before_anything_is_sent)
         char dir[100];
         begin(&r, cases[i].script);
         snprintf(dir, sizeof dir, "%s%s", r.dir, cases[i].dir);
-        ck_assert_int_eq(cf_context_open(&r.loop, dir, cases[i].dockerfile, on_ready, &r, &r.context, &err), -1);
+        ck_assert_int_eq(cf_context_open(&r.loop, dir, cases[i].dockerfile, NULL, on_ready, &r, &r.context, &err), -1);
         ck_assert_msg(strstr(err.text, cases[i].text) != NULL, "\"%s\" is not in: %s", cases[i].text, err.text);
         ck_assert_int_eq(err.kind, CF_ERROR_CONFIG);
         r.context = NULL;

@@ -1,0 +1,126 @@
+/*
+ * Dockerfile text as the legacy builder reads it: instructions are lines, a line goes on when it
+ * ends in the escape character (which a parser directive at the top may change), comments and
+ * blank lines do not end an instruction.
+ */
+#include "engine/dockerfile.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+static bool
+is_plain(const char *text)
+{
+    for (; *text != '\0'; text++)
+        if (!isalnum((unsigned char)*text) && strchr("._:/-", *text) == NULL)
+            return false;
+    return true;
+}
+
+static bool
+put_label(const json_t *labels, struct cf_buf *out)
+{
+    const char *name;
+    json_t *value;
+
+    (void)cf_buf_adds(out, "LABEL");
+    json_object_foreach((json_t *)labels, name, value) {
+        const char *text = json_string_value(value);
+        if (text == NULL || !is_plain(name) || !is_plain(text))
+            return false;
+        (void)cf_buf_addf(out, " \"%s\"=\"%s\"", name, text);
+    }
+    (void)cf_buf_adds(out, "\n");
+    return true;
+}
+
+static size_t
+skip_blanks(const char *line, size_t len)
+{
+    size_t at = 0;
+
+    while (at < len && (line[at] == ' ' || line[at] == '\t'))
+        at++;
+    return at;
+}
+
+/* "# escape=X" counts only among the directives at the very top. */
+static bool
+read_directive(const char *line, size_t len, char *escape)
+{
+    size_t at = skip_blanks(line, len), name;
+
+    if (at == len || line[at] != '#')
+        return false;
+    at++;
+    at += skip_blanks(line + at, len - at);
+    for (name = at; at < len && isalpha((unsigned char)line[at]);)
+        at++;
+    if (at == name)
+        return false;
+    size_t name_len = at - name;
+    at += skip_blanks(line + at, len - at);
+    if (at == len || line[at] != '=')
+        return false;
+    at++;
+    at += skip_blanks(line + at, len - at);
+    if (name_len == 6 && strncasecmp(line + name, "escape", 6) == 0 && at < len && (line[at] == '`' || line[at] == '\\'))
+        *escape = line[at];
+    return true;
+}
+
+static bool
+goes_on(const char *line, size_t len, char escape)
+{
+    while (len > 0 && (line[len - 1] == ' ' || line[len - 1] == '\t' || line[len - 1] == '\r'))
+        len--;
+    return len > 0 && line[len - 1] == escape;
+}
+
+static bool
+is_from(const char *line, size_t len)
+{
+    size_t at = skip_blanks(line, len);
+
+    return len - at > 4 && strncasecmp(line + at, "FROM", 4) == 0 && (line[at + 4] == ' ' || line[at + 4] == '\t');
+}
+
+/* Neither blank nor a comment. */
+static bool
+has_words(const char *line, size_t len)
+{
+    size_t at = skip_blanks(line, len);
+
+    return at < len && line[at] != '#' && line[at] != '\r';
+}
+
+bool
+cf_dockerfile_label(const char *text, size_t len, const json_t *labels, struct cf_buf *out)
+{
+    bool at_top = true, inside = false, in_from = false, put = false;
+    char escape = '\\';
+
+    while (len > 0) {
+        const char *end = memchr(text, '\n', len);
+        size_t line = end != NULL ? (size_t)(end - text) : len, whole = end != NULL ? line + 1 : line;
+        (void)cf_buf_add(out, text, whole);
+        at_top = at_top && read_directive(text, line, &escape);
+        if (has_words(text, line)) {
+            if (!inside)
+                in_from = is_from(text, line);
+            inside = goes_on(text, line, escape);
+            if (in_from && !inside) {
+                if (end == NULL)
+                    (void)cf_buf_adds(out, "\n");
+                if (!put_label(labels, out))
+                    return false;
+                put = true;
+                in_from = false;
+            }
+        }
+        text += whole;
+        len -= whole;
+    }
+    return put && !out->failed;
+}
