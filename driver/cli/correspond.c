@@ -11,12 +11,15 @@
 static const char overview[] =
     "usage: cfrunner correspond COMMAND [flags]\n"
     "\n"
-    "agent-correspondence/v0.1: signed reports about work on a shared repository. An event is\n"
-    "evidence: nothing here acts on one. One JSON document on stdout; exit 0 valid, 2 invalid.\n"
+    "agent-correspondence/v0.1: signed reports about work on a shared repository. An event "
+    "is\n"
+    "evidence: nothing here acts on one. One JSON document on stdout; exit 0 valid, 2 "
+    "invalid.\n"
     "\n"
     "  canonicalize < value.json              the canonical bytes (RFC 8785), nothing else\n"
     "  validate [--core] < event.json         text, envelope, body, references\n"
-    "  keygen --out FILE                      a new identity file (0600); prints its public part\n"
+    "  keygen --out FILE                      a new identity file (0600); prints its public "
+    "part\n"
     "  sign --key FILE < core.json            the full event\n"
     "  verify --public-key KEY < event.json   ... and its id and signature\n"
     "  verify --keyring FILE --project UUID < event.json\n"
@@ -38,7 +41,8 @@ read_event(enum cf_corr_form form, struct cf_corr_event **ret_event)
 
     if (cf_correspond_read(NULL, CF_CORR_EVENT_BYTES_MAX, &text, &err) < 0)
         return cf_correspond_failed(&err);
-    status = cf_corr_event_parse(text.data == NULL ? "" : text.data, text.len, form, ret_event, &refusal);
+    status = cf_corr_event_parse(text.data == NULL ? "" : text.data, text.len, form, ret_event,
+                                 &refusal);
     cf_buf_release(&text);
     return status == 0 ? 0 : cf_correspond_refused(&refusal, 0);
 }
@@ -64,13 +68,15 @@ canonicalize(int argc, char **argv)
     struct cf_buf text;
     char *bytes = NULL;
     size_t len;
-    int status = cf_correspond_flags("cfrunner correspond canonicalize < value.json", NULL, 0, argc, argv, NULL, NULL);
+    int status = cf_correspond_flags("cfrunner correspond canonicalize < value.json", NULL, 0,
+                                     argc, argv, NULL, NULL);
 
     if (status != 0)
         return status < 0 ? 2 : 0;
     if (cf_correspond_read(NULL, CF_CORR_EVENT_BYTES_MAX, &text, &err) < 0)
         return cf_correspond_failed(&err);
-    status = cf_corr_canonicalize(text.data == NULL ? "" : text.data, text.len, 0, &bytes, &len, &refusal);
+    status = cf_corr_canonicalize(text.data == NULL ? "" : text.data, text.len, 0, &bytes,
+                                  &len, &refusal);
     cf_buf_release(&text);
     if (status < 0)
         return cf_correspond_refused(&refusal, 0);
@@ -86,11 +92,12 @@ validate(int argc, char **argv)
         bool core;
     } options = {0};
     static const struct cf_flag table[] = {
-        {"--core", CF_FLAG_SWITCH, 0, NULL, "a draft to be signed: without event_id and signature"},
+        {"--core", CF_FLAG_SWITCH, 0, NULL,
+         "a draft to be signed: without event_id and signature"},
     };
     struct cf_corr_event *event = NULL;
-    int status = cf_correspond_flags("cfrunner correspond validate [--core] < event.json", table, CF_COUNT(table), argc,
-                                     argv, &options, NULL);
+    int status = cf_correspond_flags("cfrunner correspond validate [--core] < event.json",
+                                     table, CF_COUNT(table), argc, argv, &options, NULL);
 
     if (status != 0)
         return status < 0 ? 2 : 0;
@@ -105,15 +112,18 @@ struct verify_options {
     const char *public_key, *keyring, *project;
 };
 
-static const char verify_usage[] = "cfrunner correspond verify (--public-key KEY | --keyring FILE --project UUID) < event.json";
+static const char verify_usage[] = "cfrunner correspond verify (--public-key KEY | --keyring "
+                                   "FILE --project UUID) < event.json";
 
 static int
-verify_with_key(const char *text, const struct cf_corr_event *event, struct cf_corr_refusal *refusal, int *ret_code)
+verify_with_key(const char *text, const struct cf_corr_event *event,
+                struct cf_corr_refusal *refusal, int *ret_code)
 {
     unsigned char key[32];
 
     if (cf_corr_key_decode(text, strlen(text), key) < 0) {
-        *ret_code = cf_correspond_usage(verify_usage, "--public-key: not 32 bytes of base64url without padding");
+        *ret_code = cf_correspond_usage(
+            verify_usage, "--public-key: not 32 bytes of base64url without padding");
         return -1;
     }
     return cf_corr_event_verify_key(event, key, refusal);
@@ -142,13 +152,18 @@ verify(int argc, char **argv)
 {
     struct verify_options options = {0};
     static const struct cf_flag table[] = {
-        {"--public-key", CF_FLAG_TEXT, offsetof(struct verify_options, public_key), "KEY", "43 characters of base64url"},
-        {"--keyring", CF_FLAG_TEXT, offsetof(struct verify_options, keyring), "FILE", "JSON array of known keys"},
-        {"--project", CF_FLAG_TEXT, offsetof(struct verify_options, project), "UUID", "the project events must be of"},
+        {"--public-key", CF_FLAG_TEXT, offsetof(struct verify_options, public_key), "KEY",
+         "43 characters of base64url"},
+        {"--keyring", CF_FLAG_TEXT, offsetof(struct verify_options, keyring), "FILE",
+         "JSON array of known keys"},
+        {"--project", CF_FLAG_TEXT, offsetof(struct verify_options, project), "UUID",
+         "the project events must be of"},
     };
     struct cf_corr_event *event = NULL;
     struct cf_corr_refusal refusal = {0};
-    int status = cf_correspond_flags(verify_usage, table, CF_COUNT(table), argc, argv, &options, NULL), code = -1;
+    int status = cf_correspond_flags(verify_usage, table, CF_COUNT(table), argc, argv,
+                                     &options, NULL),
+        code = -1;
 
     if (status != 0)
         return status < 0 ? 2 : 0;
@@ -163,13 +178,15 @@ verify(int argc, char **argv)
         struct cf_corr_event_view view;
         cf_corr_event_view(event, &view);
         if (strcmp(view.project_id, options.project) != 0) {
-            refusal = (struct cf_corr_refusal){.reason = "project_mismatch", .pointer = "/project_id", .offset = -1};
+            refusal = (struct cf_corr_refusal){
+                .reason = "project_mismatch", .pointer = "/project_id", .offset = -1};
             cf_corr_event_free(event);
             return cf_correspond_refused(&refusal, 0);
         }
     }
-    status = options.public_key != NULL ? verify_with_key(options.public_key, event, &refusal, &code)
-                                        : verify_with_keyring(&options, event, &refusal, &code);
+    status = options.public_key != NULL
+                 ? verify_with_key(options.public_key, event, &refusal, &code)
+                 : verify_with_keyring(&options, event, &refusal, &code);
     if (status == 0)
         code = print_valid(event);
     else if (code < 0)
@@ -255,12 +272,14 @@ cf_cli_correspond(int argc, char **argv)
         fputs(overview, stderr);
         return 2;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
         fputs(overview, stdout);
         return 0;
     }
     if (cf_corr_init() < 0) {
-        cf_error_set(&err, CF_ERROR_INTERNAL, 0, "libsodium finds no randomness on this machine");
+        cf_error_set(&err, CF_ERROR_INTERNAL, 0,
+                     "libsodium finds no randomness on this machine");
         return cf_correspond_failed(&err);
     }
     for (size_t i = 0; i < CF_COUNT(commands); i++) {

@@ -35,9 +35,12 @@ put_set(struct cf_buf *to, const struct reader *r, char which)
         if (!cf_corr_store_state(r->store, seq, r->now_ms, &state))
             continue;
         if (which == 's') {
-            cf_buf_addf(to, "%s\"%s\":\"%s\"", is_first ? "" : ",", state.event_id, cf_corr_lineage_name(state.lineage));
+            cf_buf_addf(to, "%s\"%s\":\"%s\"", is_first ? "" : ",", state.event_id,
+                        cf_corr_lineage_name(state.lineage));
         } else {
-            bool is_in = which == 't' ? state.is_tip : which == 'a' ? state.is_active : state.is_conflicted;
+            bool is_in = which == 't'   ? state.is_tip
+                         : which == 'a' ? state.is_active
+                                        : state.is_conflicted;
             if (!is_in)
                 continue;
             cf_buf_addf(to, "%s\"%s\"", is_first ? "" : ",", state.event_id);
@@ -47,14 +50,15 @@ put_set(struct cf_buf *to, const struct reader *r, char which)
 }
 
 static void
-put_step(struct reader *r, const struct cf_corr_event *event, const struct cf_corr_receipt *receipt)
+put_step(struct reader *r, const struct cf_corr_event *event,
+         const struct cf_corr_receipt *receipt)
 {
     struct cf_corr_event_view view;
     struct cf_buf *to = &r->steps;
 
     cf_corr_event_view(event, &view);
-    cf_buf_addf(to, "%s{\"event_id\":\"%s\",\"created\":%s,\"status\":{", r->step_count++ == 0 ? "" : ",", view.id,
-                receipt->created ? "true" : "false");
+    cf_buf_addf(to, "%s{\"event_id\":\"%s\",\"created\":%s,\"status\":{",
+                r->step_count++ == 0 ? "" : ",", view.id, receipt->created ? "true" : "false");
     put_set(to, r, 's');
     cf_buf_adds(to, "},\"tips\":[");
     put_set(to, r, 't');
@@ -62,7 +66,8 @@ put_step(struct reader *r, const struct cf_corr_event *event, const struct cf_co
     put_set(to, r, 'a');
     cf_buf_adds(to, "],\"conflicted\":[");
     put_set(to, r, 'c');
-    cf_buf_addf(to, "],\"incomplete\":%s}", cf_corr_store_is_incomplete(r->store) ? "true" : "false");
+    cf_buf_addf(to, "],\"incomplete\":%s}",
+                cf_corr_store_is_incomplete(r->store) ? "true" : "false");
 }
 
 static int
@@ -115,8 +120,9 @@ take_lines(struct reader *r)
         if (line[got - 1] == '\n')
             got--;
         if (r->options->arrival && r->step_count == ARRIVAL_EVENTS_MAX)
-            code = cf_correspond_usage("cfrunner correspond claims --now TIME [--arrival] < events.ndjson",
-                                       "--arrival shows at most 1000 events");
+            code = cf_correspond_usage(
+                "cfrunner correspond claims --now TIME [--arrival] < events.ndjson",
+                "--arrival shows at most 1000 events");
         else if (take_event(r, line, (size_t)got, &refusal) < 0)
             code = cf_correspond_refused(&refusal, number);
     }
@@ -127,7 +133,8 @@ take_lines(struct reader *r)
 static int
 print_projection(struct reader *r)
 {
-    const struct cf_corr_query query = {r->options->repository, r->options->thread, r->options->path};
+    const struct cf_corr_query query = {r->options->repository, r->options->thread,
+                                        r->options->path};
     struct cf_error err = {0};
     struct cf_buf out;
     char *document;
@@ -135,12 +142,14 @@ print_projection(struct reader *r)
     int code;
 
     if (r->store == NULL)
-        r->store = cf_corr_store_new("00000000-0000-0000-0000-000000000000", NULL, NULL); /* no event, no claim */
+        r->store = cf_corr_store_new("00000000-0000-0000-0000-000000000000", NULL,
+                                     NULL); /* no event, no claim */
     if (r->store == NULL) {
         (void)cf_error_memory(&err);
         return cf_correspond_failed(&err);
     }
-    (void)cf_corr_store_reconcile(r->store, r->now_ms); /* one batch before a read, while one is due */
+    (void)cf_corr_store_reconcile(r->store,
+                                  r->now_ms); /* one batch before a read, while one is due */
     document = cf_corr_store_claims(r->store, &query, r->now_ms, &len, &err);
     if (document == NULL)
         return cf_correspond_failed(&err);
@@ -162,24 +171,32 @@ print_projection(struct reader *r)
 int
 cf_correspond_claims(int argc, char **argv)
 {
-    static const char usage[] = "cfrunner correspond claims --now TIME [--arrival] < events.ndjson";
+    static const char usage[] =
+        "cfrunner correspond claims --now TIME [--arrival] < events.ndjson";
     static const struct cf_flag table[] = {
-        {"--now", CF_FLAG_TEXT, offsetof(struct options, now), "TIME", "2026-07-19T10:00:00.000Z; when it is"},
-        {"--arrival", CF_FLAG_SWITCH, offsetof(struct options, arrival), NULL, "the status after each event, too"},
-        {"--repository", CF_FLAG_TEXT, offsetof(struct options, repository), "ID", "of one repository (every one)"},
+        {"--now", CF_FLAG_TEXT, offsetof(struct options, now), "TIME",
+         "2026-07-19T10:00:00.000Z; when it is"},
+        {"--arrival", CF_FLAG_SWITCH, offsetof(struct options, arrival), NULL,
+         "the status after each event, too"},
+        {"--repository", CF_FLAG_TEXT, offsetof(struct options, repository), "ID",
+         "of one repository (every one)"},
         {"--thread", CF_FLAG_TEXT, offsetof(struct options, thread), "ID", "of one thread"},
-        {"--path", CF_FLAG_TEXT, offsetof(struct options, path), "PATH", "that overlap this path"},
-        {"--keyring", CF_FLAG_TEXT, offsetof(struct options, keyring), "FILE", "verify each event's signature with it"},
+        {"--path", CF_FLAG_TEXT, offsetof(struct options, path), "PATH",
+         "that overlap this path"},
+        {"--keyring", CF_FLAG_TEXT, offsetof(struct options, keyring), "FILE",
+         "verify each event's signature with it"},
     };
     struct options options = {0};
     struct reader r = {.options = &options};
     struct cf_error err = {0};
-    int status = cf_correspond_flags(usage, table, CF_COUNT(table), argc, argv, &options, NULL);
+    int status =
+        cf_correspond_flags(usage, table, CF_COUNT(table), argc, argv, &options, NULL);
 
     if (status != 0)
         return status < 0 ? 2 : 0;
     if (options.now == NULL)
-        return cf_correspond_usage(usage, "claims needs --now: whether a claim is live depends on it");
+        return cf_correspond_usage(
+            usage, "claims needs --now: whether a claim is live depends on it");
     if (options.path != NULL && cf_corr_check_path(options.path, strlen(options.path)) != NULL)
         return cf_correspond_usage(usage, "--path is not a normalized path");
     if (cf_correspond_time(options.now, &r.now_ms) < 0)

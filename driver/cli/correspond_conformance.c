@@ -1,6 +1,6 @@
 /*
- * `correspond conformance FILE`: every case of a vector file run through the public interface, so
- * that authors of other implementations can lay their answers beside ours.
+ * `correspond conformance FILE`: every case of a vector file run through the public interface,
+ * so that authors of other implementations can lay their answers beside ours.
  */
 #include "cli/correspond_conformance.h"
 #include "cli/correspond_cmd.h"
@@ -15,11 +15,12 @@
 #define FILE_BYTES_MAX (64u << 20)
 
 void
-cf_conformance_note(struct cf_conformance *c, const char *group, const char *name, json_t *wanted, json_t *got, int pass)
+cf_conformance_note(struct cf_conformance *c, const char *group, const char *name,
+                    json_t *wanted, json_t *got, int pass)
 {
     bool is_pass = pass < 0 ? json_equal(wanted, got) : pass;
-    json_t *result = json_pack("{s:s, s:s, s:o?, s:o?, s:b}", "group", group, "name", name, "wanted", wanted, "got", got,
-                               "pass", (int)is_pass);
+    json_t *result = json_pack("{s:s, s:s, s:o?, s:o?, s:b}", "group", group, "name", name,
+                               "wanted", wanted, "got", got, "pass", (int)is_pass);
 
     (void)json_array_append_new(c->cases, result); /* out of memory shows in the count */
     c->passed += is_pass;
@@ -30,7 +31,8 @@ json_t *
 cf_conformance_refusal(const struct cf_corr_refusal *refusal)
 {
     if (refusal->offset >= 0)
-        return json_pack("{s:s, s:I}", "reason", refusal->reason, "offset", (json_int_t)refusal->offset);
+        return json_pack("{s:s, s:I}", "reason", refusal->reason, "offset",
+                         (json_int_t)refusal->offset);
     return json_pack("{s:s, s:s}", "reason", refusal->reason, "pointer", refusal->pointer);
 }
 
@@ -52,13 +54,15 @@ run_canonicalization(struct cf_conformance *c, const json_t *vectors)
 
     json_array_foreach(vectors, i, entry) {
         struct cf_corr_refusal refusal;
-        cf_auto_free char *in = cf_json_dump(json_object_get(entry, "value"), &len), *out = NULL;
+        cf_auto_free char *in = cf_json_dump(json_object_get(entry, "value"), &len),
+                          *out = NULL;
         json_t *got;
         if (in != NULL && cf_corr_canonicalize(in, len, 0, &out, &len, &refusal) == 0)
             got = json_stringn(out, len);
         else
             got = in == NULL ? json_null() : cf_conformance_refusal(&refusal);
-        cf_conformance_note(c, "canonicalization", text_of(entry, "name"), json_incref(json_object_get(entry, "jcs")), got, -1);
+        cf_conformance_note(c, "canonicalization", text_of(entry, "name"),
+                            json_incref(json_object_get(entry, "jcs")), got, -1);
     }
 }
 
@@ -72,16 +76,19 @@ run_rejection(struct cf_conformance *c, const json_t *vectors)
         json_t *text = json_object_get(entry, "json");
         struct cf_corr_refusal refusal;
         cf_auto_free char *out = NULL;
-        if (cf_corr_canonicalize(json_string_value(text), json_string_length(text), 0, &out, &len, &refusal) == 0)
+        if (cf_corr_canonicalize(json_string_value(text), json_string_length(text), 0, &out,
+                                 &len, &refusal) == 0)
             refusal.reason = "accepted";
-        cf_conformance_note(c, "rejection", text_of(entry, "name"), json_incref(json_object_get(entry, "reason")),
+        cf_conformance_note(c, "rejection", text_of(entry, "name"),
+                            json_incref(json_object_get(entry, "reason")),
                             json_string(refusal.reason), -1);
     }
 }
 
 /* Signs a full event around `body`, all cited ids among its parents, and verifies it. */
 static int
-sign_body(struct cf_conformance *c, const char *kind, const json_t *body, struct cf_corr_refusal *refusal)
+sign_body(struct cf_conformance *c, const char *kind, const json_t *body,
+          struct cf_corr_refusal *refusal)
 {
     const char *parents[64];
     size_t n = 0, i;
@@ -99,7 +106,8 @@ sign_body(struct cf_conformance *c, const char *kind, const json_t *body, struct
         if (json_is_string(id) && n < CF_COUNT(parents))
             parents[n++] = json_string_value(id);
     cf_corr_public_key(c->author.seed, public_key);
-    status = cf_corr_author_sign(&c->author, kind, text == NULL ? "null" : text, parents, n, CF_CONFORMANCE_NOW, &event, refusal);
+    status = cf_corr_author_sign(&c->author, kind, text == NULL ? "null" : text, parents, n,
+                                 CF_CONFORMANCE_NOW, &event, refusal);
     if (status == 0)
         status = cf_corr_event_verify_key(event, public_key, refusal);
     cf_corr_event_free(event);
@@ -115,16 +123,18 @@ run_bodies(struct cf_conformance *c, const char *group, const json_t *vectors)
     json_array_foreach(vectors, i, entry) {
         struct cf_corr_refusal refusal = {.reason = "accepted"};
         json_t *reason = json_object_get(entry, "reason");
-        if (sign_body(c, text_of(entry, "kind"), json_object_get(entry, "body"), &refusal) == 0)
+        if (sign_body(c, text_of(entry, "kind"), json_object_get(entry, "body"), &refusal) ==
+            0)
             refusal.reason = "accepted";
-        cf_conformance_note(c, group, text_of(entry, "kind"), reason != NULL ? json_incref(reason) : json_string("accepted"),
+        cf_conformance_note(c, group, text_of(entry, "kind"),
+                            reason != NULL ? json_incref(reason) : json_string("accepted"),
                             json_string(refusal.reason), -1);
     }
 }
 
 static void
-run_words(struct cf_conformance *c, const char *group, const char *member, const json_t *vectors,
-          const char *(*check)(const char *text, size_t len))
+run_words(struct cf_conformance *c, const char *group, const char *member,
+          const json_t *vectors, const char *(*check)(const char *text, size_t len))
 {
     json_t *entry;
     size_t i;
@@ -133,15 +143,17 @@ run_words(struct cf_conformance *c, const char *group, const char *member, const
         json_t *value = json_object_get(entry, member);
         const char *reason = check(text_of(entry, member), json_string_length(value));
         bool is_wanted = json_is_true(json_object_get(entry, "valid"));
-        cf_conformance_note(c, group, text_of(entry, member), json_string(is_wanted ? "accepted" : "refused"),
-                            json_string(reason == NULL ? "accepted" : reason), (reason == NULL) == is_wanted);
+        cf_conformance_note(
+            c, group, text_of(entry, member), json_string(is_wanted ? "accepted" : "refused"),
+            json_string(reason == NULL ? "accepted" : reason), (reason == NULL) == is_wanted);
     }
 }
 
 static void
 note_text(struct cf_conformance *c, const json_t *vector, const char *member, const char *got)
 {
-    cf_conformance_note(c, "signing", member, json_incref(json_object_get(vector, member)), json_string(got), -1);
+    cf_conformance_note(c, "signing", member, json_incref(json_object_get(vector, member)),
+                        json_string(got), -1);
 }
 
 /* The sign of the golden core, each intermediate value on its own. */
@@ -149,7 +161,8 @@ static void
 run_signing(struct cf_conformance *c, const json_t *vector)
 {
     size_t len;
-    cf_auto_free char *text = cf_json_dump(json_object_get(vector, "core"), &len), *full = NULL;
+    cf_auto_free char *text = cf_json_dump(json_object_get(vector, "core"), &len),
+                      *full = NULL;
     unsigned char seed[32], key[32], digest[32];
     char hex[65], b64[CF_CORR_B64_KEY_SIZE];
     struct cf_corr_event *core = NULL, *event = NULL;
@@ -157,11 +170,12 @@ run_signing(struct cf_conformance *c, const json_t *vector)
     struct cf_corr_event_view view;
     const char *signature;
 
-    if (sodium_hex2bin(seed, sizeof seed, text_of(vector, "private_seed_hex"), strlen(text_of(vector, "private_seed_hex")), NULL,
-                       NULL, NULL) != 0 ||
+    if (sodium_hex2bin(seed, sizeof seed, text_of(vector, "private_seed_hex"),
+                       strlen(text_of(vector, "private_seed_hex")), NULL, NULL, NULL) != 0 ||
         text == NULL || cf_corr_event_parse(text, len, CF_CORR_CORE, &core, &refusal) < 0 ||
         cf_corr_event_sign(core, seed, &event, &refusal) < 0) {
-        cf_conformance_note(c, "signing", text_of(vector, "name"), json_string("accepted"), json_string(refusal.reason), 0);
+        cf_conformance_note(c, "signing", text_of(vector, "name"), json_string("accepted"),
+                            json_string(refusal.reason), 0);
         cf_corr_event_free(core);
         return;
     }
@@ -178,9 +192,11 @@ run_signing(struct cf_conformance *c, const json_t *vector)
     signature = full == NULL ? NULL : strstr(full, "\"value_b64url\":\"");
     if (signature != NULL && strlen(signature) > 16 + 86) {
         json_t *got = json_stringn(signature + 16, 86);
-        cf_conformance_note(c, "signing", "signature_b64url", json_incref(json_object_get(vector, "signature_b64url")), got, -1);
+        cf_conformance_note(c, "signing", "signature_b64url",
+                            json_incref(json_object_get(vector, "signature_b64url")), got, -1);
     }
-    cf_conformance_note(c, "signing", "verifies", json_true(), json_boolean(cf_corr_event_verify_key(event, key, &refusal) == 0), -1);
+    cf_conformance_note(c, "signing", "verifies", json_true(),
+                        json_boolean(cf_corr_event_verify_key(event, key, &refusal) == 0), -1);
     cf_corr_event_free(core);
     cf_corr_event_free(event);
 }
@@ -193,8 +209,10 @@ run_contract(struct cf_conformance *c, const json_t *file)
     run_rejection(c, json_object_get(file, "rejection_vectors"));
     run_bodies(c, "body", json_object_get(file, "body_matrix"));
     run_bodies(c, "invalid_body", json_object_get(file, "invalid_body_vectors"));
-    run_words(c, "opaque_id", "value", json_object_get(file, "opaque_id_vectors"), cf_corr_check_opaque_id);
-    run_words(c, "locator", "value", json_object_get(file, "locator_vectors"), cf_corr_check_locator);
+    run_words(c, "opaque_id", "value", json_object_get(file, "opaque_id_vectors"),
+              cf_corr_check_opaque_id);
+    run_words(c, "locator", "value", json_object_get(file, "locator_vectors"),
+              cf_corr_check_locator);
     run_words(c, "path", "path", json_object_get(file, "path_vectors"), cf_corr_check_path);
     cf_conformance_lineage_vectors(c, json_object_get(file, "lineage_vectors"));
 }
@@ -202,7 +220,8 @@ run_contract(struct cf_conformance *c, const json_t *file)
 /* ---- complete events ---- */
 
 static json_t *
-judge_event(const char *text, size_t len, const char *project, const struct cf_corr_keyring *keyring)
+judge_event(const char *text, size_t len, const char *project,
+            const struct cf_corr_keyring *keyring)
 {
     struct cf_corr_event *event = NULL;
     struct cf_corr_refusal refusal;
@@ -249,7 +268,8 @@ has_all(const json_t *got, json_t *wanted)
 }
 
 static void
-run_event_case(struct cf_conformance *c, const json_t *entry, const char *project, const struct cf_corr_keyring *keyring)
+run_event_case(struct cf_conformance *c, const json_t *entry, const char *project,
+               const struct cf_corr_keyring *keyring)
 {
     json_t *raw = json_object_get(entry, "raw"), *wanted = wanted_of(entry), *got = NULL;
     const char *b64 = text_of(entry, "raw_b64");
@@ -260,13 +280,15 @@ run_event_case(struct cf_conformance *c, const json_t *entry, const char *projec
     if (json_is_string(raw)) {
         got = judge_event(json_string_value(raw), json_string_length(raw), project, keyring);
     } else if ((bytes = malloc(strlen(b64) + 1)) != NULL) {
-        if (sodium_base642bin(bytes, strlen(b64) + 1, b64, strlen(b64), NULL, &len, NULL, sodium_base64_VARIANT_ORIGINAL) == 0)
+        if (sodium_base642bin(bytes, strlen(b64) + 1, b64, strlen(b64), NULL, &len, NULL,
+                              sodium_base64_VARIANT_ORIGINAL) == 0)
             got = judge_event((const char *)bytes, len, project, keyring);
         free(bytes);
     }
     is_accepted = json_object_get(got, "event_id") != NULL;
     cf_conformance_note(c, "event", text_of(entry, "name"), wanted, got,
-                        is_accepted == json_is_true(json_object_get(entry, "accept")) && has_all(got, wanted));
+                        is_accepted == json_is_true(json_object_get(entry, "accept")) &&
+                            has_all(got, wanted));
 }
 
 static int
@@ -279,7 +301,8 @@ run_event_cases(struct cf_conformance *c, const json_t *file)
     size_t i;
     int code = 0;
 
-    if (keyring == NULL || keys == NULL || cf_corr_keyring_read(keyring, keys, strlen(keys), &refusal) < 0)
+    if (keyring == NULL || keys == NULL ||
+        cf_corr_keyring_read(keyring, keys, strlen(keys), &refusal) < 0)
         code = cf_correspond_refused(&refusal, 0);
     else
         json_array_foreach(json_object_get(file, "cases"), i, entry)
@@ -312,8 +335,9 @@ set_up_author(struct cf_conformance *c)
 static int
 print_results(struct cf_conformance *c)
 {
-    json_t *document = json_pack("{s:s, s:i, s:i, s:i, s:O}", "protocol", CF_CORR_PROTOCOL, "total", (int)(c->passed + c->failed),
-                                 "passed", (int)c->passed, "failed", (int)c->failed, "cases", c->cases);
+    json_t *document = json_pack("{s:s, s:i, s:i, s:i, s:O}", "protocol", CF_CORR_PROTOCOL,
+                                 "total", (int)(c->passed + c->failed), "passed",
+                                 (int)c->passed, "failed", (int)c->failed, "cases", c->cases);
     size_t len = 0;
     cf_auto_free char *text = document == NULL ? NULL : cf_json_dump(document, &len);
     bool is_whole = json_array_size(c->cases) == c->passed + c->failed;
@@ -336,14 +360,17 @@ run_file(struct cf_conformance *c, const json_t *file)
         run_contract(c, file);
     else if (json_object_get(first, "nodes") != NULL)
         cf_conformance_lineage_cases(c, cases);
-    else if (json_object_get(first, "raw") != NULL || json_object_get(first, "raw_b64") != NULL) {
+    else if (json_object_get(first, "raw") != NULL ||
+             json_object_get(first, "raw_b64") != NULL) {
         int code = run_event_cases(c, file);
         if (code != 0)
             return code;
     } else {
         struct cf_error err = {0};
-        cf_error_set(&err, CF_ERROR_CONFIG, 0, "the file is neither the contract's vectors nor event or lineage cases");
-        cf_error_fix(&err, "a vector file has a member signing_vector; a case file has cases with raw or with nodes");
+        cf_error_set(&err, CF_ERROR_CONFIG, 0,
+                     "the file is neither the contract's vectors nor event or lineage cases");
+        cf_error_fix(&err, "a vector file has a member signing_vector; a case file has cases "
+                           "with raw or with nodes");
         return cf_correspond_failed(&err);
     }
     return print_results(c);

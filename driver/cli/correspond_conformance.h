@@ -13,10 +13,10 @@ struct cf_conformance {
     struct cf_corr_author author; /* with the published test key */
 };
 
-/* One result; `wanted` and `got` are taken. Passes when they are equal, unless `pass` says (0, 1; -1:
- * compare). */
-void cf_conformance_note(struct cf_conformance *c, const char *group, const char *name, json_t *wanted, json_t *got,
-                         int pass);
+/* One result; `wanted` and `got` are taken. Passes when they are equal, unless `pass` says (0,
+ * 1; -1: compare). */
+void cf_conformance_note(struct cf_conformance *c, const char *group, const char *name,
+                         json_t *wanted, json_t *got, int pass);
 
 /* {"refused":reason,"pointer":...} */
 json_t *cf_conformance_refusal(const struct cf_corr_refusal *refusal);

@@ -16,7 +16,8 @@
 int
 cf_correspond_print(const char *text, size_t len, bool with_newline, int code)
 {
-    if (fwrite(text, 1, len, stdout) == len && (!with_newline || fputc('\n', stdout) != EOF) && fflush(stdout) == 0)
+    if (fwrite(text, 1, len, stdout) == len && (!with_newline || fputc('\n', stdout) != EOF) &&
+        fflush(stdout) == 0)
         return code;
     fprintf(stderr, "cfrunner: the answer could not be written: %s\n", strerror(errno));
     return 4;
@@ -76,7 +77,8 @@ cf_correspond_failed(const struct cf_error *err)
     if (err->fix[0] != '\0')
         fprintf(stderr, "  fix: %s\n", err->fix);
     cf_buf_init(&out, 0);
-    cf_buf_addf(&out, "{\"status\":\"error\",\"error\":{\"type\":\"%s\",\"message\":", cf_error_type(err->kind));
+    cf_buf_addf(&out, "{\"status\":\"error\",\"error\":{\"type\":\"%s\",\"message\":",
+                cf_error_type(err->kind));
     cf_correspond_put_string(&out, err->text);
     cf_buf_adds(&out, ",\"fix\":");
     cf_correspond_put_string(&out, err->fix);
@@ -96,8 +98,8 @@ cf_correspond_usage(const char *usage, const char *message)
 }
 
 int
-cf_correspond_flags(const char *usage, const struct cf_flag *table, size_t count, int argc, char **argv, void *target,
-                    struct cf_flag_list *rest)
+cf_correspond_flags(const char *usage, const struct cf_flag *table, size_t count, int argc,
+                    char **argv, void *target, struct cf_flag_list *rest)
 {
     struct cf_error err = {0};
 
@@ -115,7 +117,8 @@ cf_correspond_flags(const char *usage, const struct cf_flag *table, size_t count
 }
 
 int
-cf_correspond_read(const char *path, size_t limit, struct cf_buf *ret_bytes, struct cf_error *err)
+cf_correspond_read(const char *path, size_t limit, struct cf_buf *ret_bytes,
+                   struct cf_error *err)
 {
     bool is_stdin = path == NULL || strcmp(path, "-") == 0;
     int fd = is_stdin ? 0 : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -134,7 +137,8 @@ cf_correspond_read(const char *path, size_t limit, struct cf_buf *ret_bytes, str
             got = 1;
     }
     if (got < 0)
-        cf_error_set(err, CF_ERROR_CONFIG, errno, "reading %s: %s", is_stdin ? "standard input" : path, strerror(errno));
+        cf_error_set(err, CF_ERROR_CONFIG, errno, "reading %s: %s",
+                     is_stdin ? "standard input" : path, strerror(errno));
     else if (ret_bytes->failed)
         (void)cf_error_memory(err);
     if (fd > 0)
@@ -154,13 +158,15 @@ cf_correspond_keyring(const char *path, struct cf_corr_keyring *keyring, struct 
 
     if (cf_correspond_read(path, KEYRING_BYTES_MAX, &text, err) < 0)
         return -1;
-    status = cf_corr_keyring_read(keyring, text.data == NULL ? "" : text.data, text.len, &refusal);
+    status =
+        cf_corr_keyring_read(keyring, text.data == NULL ? "" : text.data, text.len, &refusal);
     cf_buf_release(&text);
     if (status == 0)
         return 0;
     cf_error_set(err, CF_ERROR_CONFIG, 0, "keyring %s: %s at %s", path, refusal.reason,
                  refusal.offset >= 0 ? "its text" : refusal.pointer);
-    return cf_error_fix(err, "write a JSON array of {identity_id, signing_key_id, public_key_b64url, active}");
+    return cf_error_fix(
+        err, "write a JSON array of {identity_id, signing_key_id, public_key_b64url, active}");
 }
 
 int

@@ -15,25 +15,42 @@ struct options {
     bool ndjson;
 };
 
-#define FLAG_NOW {"--now", CF_FLAG_TEXT, offsetof(struct options, now), "TIME", "when it is (the clock)"}
-#define FLAG_WAIT \
-    {"--lock-wait", CF_FLAG_TIME, offsetof(struct options, lock_wait_ms), "TIME", "for another writer (10s)"}
-#define FLAG_REPOSITORY \
-    {"--repository", CF_FLAG_TEXT, offsetof(struct options, repository), "ID", "of one repository (every one)"}
-#define FLAG_THREAD {"--thread", CF_FLAG_TEXT, offsetof(struct options, thread), "ID", "of one thread"}
+#define FLAG_NOW                                                      \
+    {                                                                 \
+        "--now", CF_FLAG_TEXT, offsetof(struct options, now), "TIME", \
+            "when it is (the clock)"                                  \
+    }
+#define FLAG_WAIT                                                                    \
+    {                                                                                \
+        "--lock-wait", CF_FLAG_TIME, offsetof(struct options, lock_wait_ms), "TIME", \
+            "for another writer (10s)"                                               \
+    }
+#define FLAG_REPOSITORY                                                           \
+    {                                                                             \
+        "--repository", CF_FLAG_TEXT, offsetof(struct options, repository), "ID", \
+            "of one repository (every one)"                                       \
+    }
+#define FLAG_THREAD                                                                       \
+    {                                                                                     \
+        "--thread", CF_FLAG_TEXT, offsetof(struct options, thread), "ID", "of one thread" \
+    }
 
 static const struct cf_flag init_flags[] = {
-    {"--project", CF_FLAG_TEXT, offsetof(struct options, project), "UUID", "the project of all its events"},
-    {"--keyring", CF_FLAG_TEXT, offsetof(struct options, keyring), "FILE", "the keys it knows from the start"},
+    {"--project", CF_FLAG_TEXT, offsetof(struct options, project), "UUID",
+     "the project of all its events"},
+    {"--keyring", CF_FLAG_TEXT, offsetof(struct options, keyring), "FILE",
+     "the keys it knows from the start"},
     FLAG_NOW,
 };
 static const struct cf_flag append_flags[] = {
-    {"--ndjson", CF_FLAG_SWITCH, offsetof(struct options, ndjson), NULL, "one event a line in, one answer a line out"},
+    {"--ndjson", CF_FLAG_SWITCH, offsetof(struct options, ndjson), NULL,
+     "one event a line in, one answer a line out"},
     FLAG_NOW,
     FLAG_WAIT,
 };
 static const struct cf_flag list_flags[] = {
-    {"--after", CF_FLAG_TEXT, offsetof(struct options, after), "N", "records with a larger received_seq"},
+    {"--after", CF_FLAG_TEXT, offsetof(struct options, after), "N",
+     "records with a larger received_seq"},
     {"--limit", CF_FLAG_NUMBER, offsetof(struct options, limit), "N", "1 to 200 (100)"},
 };
 static const struct cf_flag claims_flags[] = {
@@ -43,9 +60,11 @@ static const struct cf_flag claims_flags[] = {
     FLAG_NOW,
     FLAG_WAIT,
 };
-static const struct cf_flag voice_flags[] = {FLAG_REPOSITORY, FLAG_THREAD, FLAG_NOW, FLAG_WAIT};
+static const struct cf_flag voice_flags[] = {FLAG_REPOSITORY, FLAG_THREAD, FLAG_NOW,
+                                             FLAG_WAIT};
 static const struct cf_flag keys_flags[] = {
-    {"--add", CF_FLAG_TEXT, offsetof(struct options, add), "FILE", "a keyring: new keys, or known ones changed"},
+    {"--add", CF_FLAG_TEXT, offsetof(struct options, add), "FILE",
+     "a keyring: new keys, or known ones changed"},
     FLAG_NOW,
     FLAG_WAIT,
 };
@@ -53,7 +72,8 @@ static const struct cf_flag keys_flags[] = {
 static int
 print_document(char *document, size_t len, const struct cf_error *err)
 {
-    int code = document == NULL ? cf_correspond_failed(err) : cf_correspond_print(document, len, true, 0);
+    int code = document == NULL ? cf_correspond_failed(err)
+                                : cf_correspond_print(document, len, true, 0);
 
     free(document);
     return code;
@@ -64,7 +84,8 @@ print_document(char *document, size_t len, const struct cf_error *err)
 static int
 do_init(const char *dir, const struct options *options, int64_t now_ms)
 {
-    static const char usage[] = "cfrunner correspond journal init DIR --project UUID [--keyring FILE]";
+    static const char usage[] =
+        "cfrunner correspond journal init DIR --project UUID [--keyring FILE]";
     struct cf_corr_keyring *keyring = cf_corr_keyring_new();
     struct cf_error err = {0};
     struct cf_buf out;
@@ -85,7 +106,8 @@ do_init(const char *dir, const struct options *options, int64_t now_ms)
     cf_buf_init(&out, 0);
     cf_buf_adds(&out, "{\"created\":true,\"journal\":");
     cf_correspond_put_string(&out, dir);
-    cf_buf_addf(&out, ",\"project_id\":\"%s\",\"keys\":%zu}", options->project, cf_corr_keyring_count(keyring));
+    cf_buf_addf(&out, ",\"project_id\":\"%s\",\"keys\":%zu}", options->project,
+                cf_corr_keyring_count(keyring));
     code = out.failed ? 4 : cf_correspond_print(out.data, out.len, true, 0);
     cf_buf_release(&out);
     cf_corr_keyring_free(keyring);
@@ -103,12 +125,18 @@ put_recovery(struct cf_buf *to, const struct cf_journal *journal)
     if (recovery->bytes == 0)
         return;
     if (recovery->kept_as[0] == '\0')
-        fprintf(stderr, "cfrunner: the last record lacked its end after a crash; it was whole and is kept\n");
+        fprintf(stderr, "cfrunner: the last record lacked its end after a crash; it was whole "
+                        "and is kept\n");
     else
-        fprintf(stderr, "cfrunner: %" PRIu64 " bytes of a torn record behind event %" PRIu64 " were put aside as %s\n",
+        fprintf(stderr,
+                "cfrunner: %" PRIu64 " bytes of a torn record behind event %" PRIu64
+                " were put aside as %s\n",
                 recovery->bytes, recovery->after_seq, recovery->kept_as);
-    cf_buf_addf(to, ",\"recovered\":{\"bytes\":%" PRIu64 ",\"after_seq\":\"%" PRIu64 "\",\"kept_as\":%s%s%s}", recovery->bytes,
-                recovery->after_seq, recovery->kept_as[0] == '\0' ? "null" : "\"", recovery->kept_as,
+    cf_buf_addf(to,
+                ",\"recovered\":{\"bytes\":%" PRIu64 ",\"after_seq\":\"%" PRIu64
+                "\",\"kept_as\":%s%s%s}",
+                recovery->bytes, recovery->after_seq,
+                recovery->kept_as[0] == '\0' ? "null" : "\"", recovery->kept_as,
                 recovery->kept_as[0] == '\0' ? "" : "\"");
 }
 
@@ -134,7 +162,8 @@ print_answer(struct cf_journal *journal, const struct cf_corr_receipt *receipt)
 }
 
 static int
-append_text(struct cf_journal *journal, const char *text, size_t len, int64_t now_ms, long line)
+append_text(struct cf_journal *journal, const char *text, size_t len, int64_t now_ms,
+            long line)
 {
     struct cf_corr_event *event = NULL;
     struct cf_corr_receipt receipt;
@@ -150,7 +179,8 @@ append_text(struct cf_journal *journal, const char *text, size_t len, int64_t no
     return status < 0 ? cf_correspond_failed(&err) : print_answer(journal, &receipt);
 }
 
-/* Goes on behind a refused line, stops at a journal that fails; the worst code is the answer. */
+/* Goes on behind a refused line, stops at a journal that fails; the worst code is the answer.
+ */
 static int
 append_lines(struct cf_journal *journal, const struct options *options)
 {
@@ -215,7 +245,8 @@ do_list(struct cf_journal *journal, const struct options *options)
         return cf_correspond_usage(usage, "--after is a received_seq, or 0");
     if (options->limit < 1 || options->limit > 200)
         return cf_correspond_usage(usage, "--limit is 1 to 200");
-    page = cf_journal_page(journal, options->after == NULL ? NULL : &after, (unsigned)options->limit, &len, &err);
+    page = cf_journal_page(journal, options->after == NULL ? NULL : &after,
+                           (unsigned)options->limit, &len, &err);
     return print_document(page, len, &err);
 }
 
@@ -227,8 +258,10 @@ do_claims(struct cf_journal *journal, const struct options *options, int64_t now
     size_t len;
     char *document;
 
-    if (options->path != NULL && cf_corr_check_path(options->path, strlen(options->path)) != NULL)
-        return cf_correspond_usage("cfrunner correspond journal claims DIR", "--path is not a normalized path");
+    if (options->path != NULL &&
+        cf_corr_check_path(options->path, strlen(options->path)) != NULL)
+        return cf_correspond_usage("cfrunner correspond journal claims DIR",
+                                   "--path is not a normalized path");
     document = cf_journal_claims(journal, &query, now_ms, &len, &err);
     return print_document(document, len, &err);
 }
@@ -274,8 +307,11 @@ print_keys(const struct cf_corr_keyring *keyring)
     for (size_t i = 0; i < cf_corr_keyring_count(keyring); i++) {
         const struct cf_corr_key *key = cf_corr_keyring_at(keyring, i);
         cf_corr_key_encode(key->public_key, encoded);
-        cf_buf_addf(&out, "%s{\"identity_id\":\"%s\",\"signing_key_id\":\"%s\",\"public_key_b64url\":\"%s\",\"active\":%s}",
-                    i == 0 ? "" : ",", key->identity_id, key->signing_key_id, encoded, key->is_active ? "true" : "false");
+        cf_buf_addf(&out,
+                    "%s{\"identity_id\":\"%s\",\"signing_key_id\":\"%s\",\"public_key_"
+                    "b64url\":\"%s\",\"active\":%s}",
+                    i == 0 ? "" : ",", key->identity_id, key->signing_key_id, encoded,
+                    key->is_active ? "true" : "false");
     }
     cf_buf_adds(&out, "]}");
     code = out.failed ? 4 : cf_correspond_print(out.data, out.len, true, 0);
@@ -305,18 +341,25 @@ static const struct command {
     const struct cf_flag *flags;
     size_t flag_count;
 } commands[] = {
-    {"init", "cfrunner correspond journal init DIR --project UUID [--keyring FILE]", init_flags, CF_COUNT(init_flags)},
-    {"append", "cfrunner correspond journal append DIR < event.json", append_flags, CF_COUNT(append_flags)},
-    {"list", "cfrunner correspond journal list DIR [--after N] [--limit N]", list_flags, CF_COUNT(list_flags)},
-    {"claims", "cfrunner correspond journal claims DIR --repository ID [--thread ID] [--path PATH]", claims_flags,
-     CF_COUNT(claims_flags)},
-    {"voice", "cfrunner correspond journal voice DIR --repository ID [--thread ID]", voice_flags, CF_COUNT(voice_flags)},
+    {"init", "cfrunner correspond journal init DIR --project UUID [--keyring FILE]",
+     init_flags, CF_COUNT(init_flags)},
+    {"append", "cfrunner correspond journal append DIR < event.json", append_flags,
+     CF_COUNT(append_flags)},
+    {"list", "cfrunner correspond journal list DIR [--after N] [--limit N]", list_flags,
+     CF_COUNT(list_flags)},
+    {"claims",
+     "cfrunner correspond journal claims DIR --repository ID [--thread ID] [--path PATH]",
+     claims_flags, CF_COUNT(claims_flags)},
+    {"voice", "cfrunner correspond journal voice DIR --repository ID [--thread ID]",
+     voice_flags, CF_COUNT(voice_flags)},
     {"verify", "cfrunner correspond journal verify DIR", NULL, 0},
-    {"keys", "cfrunner correspond journal keys DIR [--add FILE]", keys_flags, CF_COUNT(keys_flags)},
+    {"keys", "cfrunner correspond journal keys DIR [--add FILE]", keys_flags,
+     CF_COUNT(keys_flags)},
 };
 
 static int
-run_open(const struct command *command, struct cf_journal *journal, const struct options *options, int64_t now_ms)
+run_open(const struct command *command, struct cf_journal *journal,
+         const struct options *options, int64_t now_ms)
 {
     if (strcmp(command->name, "append") == 0)
         return do_append(journal, options, now_ms);
@@ -342,7 +385,8 @@ run_command(const struct command *command, int argc, char **argv)
 
     if (rest == NULL)
         return 4;
-    status = cf_correspond_flags(command->usage, command->flags, command->flag_count, argc, argv, &options, rest);
+    status = cf_correspond_flags(command->usage, command->flags, command->flag_count, argc,
+                                 argv, &options, rest);
     dir = rest->count == 1 ? rest->items[0] : NULL;
     free(rest);
     if (status != 0)
@@ -357,7 +401,8 @@ run_command(const struct command *command, int argc, char **argv)
         return do_verify(dir);
     if (cf_journal_open(dir, &journal, &err) < 0)
         return cf_correspond_failed(&err);
-    cf_journal_set_lock_wait(journal, options.lock_wait_ms > 3600000 ? 3600000 : (unsigned)options.lock_wait_ms);
+    cf_journal_set_lock_wait(
+        journal, options.lock_wait_ms > 3600000 ? 3600000 : (unsigned)options.lock_wait_ms);
     status = run_open(command, journal, &options, now_ms);
     cf_journal_close(journal);
     return status;
@@ -366,7 +411,8 @@ run_command(const struct command *command, int argc, char **argv)
 int
 cf_correspond_journal(int argc, char **argv)
 {
-    static const char usage[] = "cfrunner correspond journal init|append|list|claims|voice|verify|keys DIR [flags]";
+    static const char usage[] =
+        "cfrunner correspond journal init|append|list|claims|voice|verify|keys DIR [flags]";
 
     if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         printf("usage: %s\n\n", usage);
@@ -378,5 +424,6 @@ cf_correspond_journal(int argc, char **argv)
         if (strcmp(argv[1], commands[i].name) == 0)
             return run_command(&commands[i], argc - 1, argv + 1);
     }
-    return cf_correspond_usage(usage, "journal takes one of init, append, list, claims, voice, verify, keys");
+    return cf_correspond_usage(
+        usage, "journal takes one of init, append, list, claims, voice, verify, keys");
 }

@@ -18,17 +18,21 @@ struct keygen_options {
 static int
 write_secret(const char *path, const char *text, size_t len, struct cf_error *err)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600), status = 0;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600),
+        status = 0;
 
     if (fd < 0 && errno == EEXIST) {
-        cf_error_set(err, CF_ERROR_CONFIG, EEXIST, "%s is there already; a key is never overwritten", path);
+        cf_error_set(err, CF_ERROR_CONFIG, EEXIST,
+                     "%s is there already; a key is never overwritten", path);
         return cf_error_fix(err, "choose another file");
     }
     if (fd < 0)
-        return cf_error_set(err, CF_ERROR_CONFIG, errno, "creating %s: %s", path, strerror(errno));
+        return cf_error_set(err, CF_ERROR_CONFIG, errno, "creating %s: %s", path,
+                            strerror(errno));
     /* The umask may have taken bits, never added any. */
     if (write(fd, text, len) != (ssize_t)len || fsync(fd) < 0) {
-        status = cf_error_set(err, CF_ERROR_INTERNAL, errno, "writing %s: %s", path, strerror(errno));
+        status = cf_error_set(err, CF_ERROR_INTERNAL, errno, "writing %s: %s", path,
+                              strerror(errno));
         (void)unlink(path);
     }
     (void)close(fd);
@@ -58,7 +62,9 @@ print_public(const struct cf_corr_identity *identity)
     cf_corr_public_key(identity->seed, public_key);
     cf_corr_key_encode(public_key, key);
     cf_buf_init(&out, 0);
-    cf_buf_addf(&out, "{\"identity_id\":\"%s\",\"signing_key_id\":\"%s\",\"public_key_b64url\":\"%s\",\"active\":true}",
+    cf_buf_addf(&out,
+                "{\"identity_id\":\"%s\",\"signing_key_id\":\"%s\",\"public_key_b64url\":\"%"
+                "s\",\"active\":true}",
                 identity->identity_id, identity->signing_key_id, key);
     code = out.failed ? 4 : cf_correspond_print(out.data, out.len, true, 0);
     cf_buf_release(&out);
@@ -70,24 +76,30 @@ cf_correspond_keygen(int argc, char **argv)
 {
     static const char usage[] = "cfrunner correspond keygen --out FILE";
     static const struct cf_flag table[] = {
-        {"--out", CF_FLAG_TEXT, offsetof(struct keygen_options, out), "FILE", "the identity file to make (0600)"},
-        {"--identity", CF_FLAG_TEXT, offsetof(struct keygen_options, identity), "UUID", "identity id (random)"},
-        {"--signing-key", CF_FLAG_TEXT, offsetof(struct keygen_options, signing_key), "UUID", "key id (random)"},
-        {"--device", CF_FLAG_TEXT, offsetof(struct keygen_options, device), "UUID", "device id (random)"},
+        {"--out", CF_FLAG_TEXT, offsetof(struct keygen_options, out), "FILE",
+         "the identity file to make (0600)"},
+        {"--identity", CF_FLAG_TEXT, offsetof(struct keygen_options, identity), "UUID",
+         "identity id (random)"},
+        {"--signing-key", CF_FLAG_TEXT, offsetof(struct keygen_options, signing_key), "UUID",
+         "key id (random)"},
+        {"--device", CF_FLAG_TEXT, offsetof(struct keygen_options, device), "UUID",
+         "device id (random)"},
     };
     struct keygen_options options = {0};
     struct cf_corr_identity identity;
     struct cf_error err = {0};
     char *text;
     size_t len = 0;
-    int status = cf_correspond_flags(usage, table, CF_COUNT(table), argc, argv, &options, NULL);
+    int status =
+        cf_correspond_flags(usage, table, CF_COUNT(table), argc, argv, &options, NULL);
 
     if (status != 0)
         return status < 0 ? 2 : 0;
     if (options.out == NULL)
         return cf_correspond_usage(usage, "keygen needs --out FILE");
     cf_corr_identity_make(&identity);
-    if (set_id(options.identity, identity.identity_id) < 0 || set_id(options.signing_key, identity.signing_key_id) < 0 ||
+    if (set_id(options.identity, identity.identity_id) < 0 ||
+        set_id(options.signing_key, identity.signing_key_id) < 0 ||
         set_id(options.device, identity.device_id) < 0)
         return cf_correspond_usage(usage, "ids are UUIDs in lower case");
     text = cf_corr_identity_text(&identity, &len);
@@ -106,10 +118,12 @@ warn_about_file(const char *path, const struct cf_corr_identity *identity)
     struct stat st;
 
     if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 077) != 0)
-        fprintf(stderr, "cfrunner: warning: %s can be read by others (mode %03o); chmod 600 it\n", path,
-                (unsigned)st.st_mode & 0777u);
+        fprintf(stderr,
+                "cfrunner: warning: %s can be read by others (mode %03o); chmod 600 it\n",
+                path, (unsigned)st.st_mode & 0777u);
     if (cf_corr_is_test_seed(identity->seed))
-        fprintf(stderr, "cfrunner: warning: this is the published test key; what it signs proves nothing\n");
+        fprintf(stderr, "cfrunner: warning: this is the published test key; what it signs "
+                        "proves nothing\n");
 }
 
 static int
@@ -121,7 +135,8 @@ read_identity(const char *path, struct cf_corr_identity *identity, struct cf_err
 
     if (cf_correspond_read(path, CF_CORR_EVENT_BYTES_MAX, &text, err) < 0)
         return -1;
-    status = cf_corr_identity_read(text.data == NULL ? "" : text.data, text.len, identity, &refusal);
+    status = cf_corr_identity_read(text.data == NULL ? "" : text.data, text.len, identity,
+                                   &refusal);
     if (text.data != NULL)
         sodium_memzero(text.data, text.len);
     cf_buf_release(&text);
@@ -134,15 +149,19 @@ read_identity(const char *path, struct cf_corr_identity *identity, struct cf_err
 
 /* The core must name the key that signs it, as far as the file tells. */
 static int
-check_sender(const struct cf_corr_event *core, const struct cf_corr_identity *identity, struct cf_corr_refusal *refusal)
+check_sender(const struct cf_corr_event *core, const struct cf_corr_identity *identity,
+             struct cf_corr_refusal *refusal)
 {
     struct cf_corr_event_view view;
 
     cf_corr_event_view(core, &view);
-    *refusal = (struct cf_corr_refusal){.reason = "sender_or_signing_key_not_active", .offset = -1};
-    if (identity->signing_key_id[0] != '\0' && strcmp(identity->signing_key_id, view.signing_key_id) != 0)
+    *refusal =
+        (struct cf_corr_refusal){.reason = "sender_or_signing_key_not_active", .offset = -1};
+    if (identity->signing_key_id[0] != '\0' &&
+        strcmp(identity->signing_key_id, view.signing_key_id) != 0)
         strcpy(refusal->pointer, "/sender/signing_key_id");
-    else if (identity->identity_id[0] != '\0' && strcmp(identity->identity_id, view.identity_id) != 0)
+    else if (identity->identity_id[0] != '\0' &&
+             strcmp(identity->identity_id, view.identity_id) != 0)
         strcpy(refusal->pointer, "/sender/identity_id");
     else
         return 0;
@@ -158,8 +177,10 @@ sign_text(const struct cf_buf *text, const struct cf_corr_identity *identity)
     size_t len;
     int code = 4;
 
-    if (cf_corr_event_parse(text->data == NULL ? "" : text->data, text->len, CF_CORR_CORE, &core, &refusal) < 0 ||
-        check_sender(core, identity, &refusal) < 0 || cf_corr_event_sign(core, identity->seed, &event, &refusal) < 0) {
+    if (cf_corr_event_parse(text->data == NULL ? "" : text->data, text->len, CF_CORR_CORE,
+                            &core, &refusal) < 0 ||
+        check_sender(core, identity, &refusal) < 0 ||
+        cf_corr_event_sign(core, identity->seed, &event, &refusal) < 0) {
         cf_corr_event_free(core);
         return cf_correspond_refused(&refusal, 0);
     }
@@ -185,7 +206,8 @@ cf_correspond_sign(int argc, char **argv)
     struct cf_corr_identity identity;
     struct cf_error err = {0};
     struct cf_buf text;
-    int status = cf_correspond_flags(usage, table, CF_COUNT(table), argc, argv, &options, NULL);
+    int status =
+        cf_correspond_flags(usage, table, CF_COUNT(table), argc, argv, &options, NULL);
 
     if (status != 0)
         return status < 0 ? 2 : 0;

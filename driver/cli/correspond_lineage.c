@@ -46,21 +46,23 @@ make_uuid(const char *name, unsigned salt, char out[CF_CORR_UUID_SIZE])
 
     for (; *name != '\0'; name++)
         hash = (hash ^ (unsigned char)*name) * 1099511628211u;
-    (void)snprintf(out, CF_CORR_UUID_SIZE, "%08x-0000-4000-8000-%012llx", (unsigned)(hash >> 32),
-                   (unsigned long long)(hash & 0xffffffffu));
+    (void)snprintf(out, CF_CORR_UUID_SIZE, "%08x-0000-4000-8000-%012llx",
+                   (unsigned)(hash >> 32), (unsigned long long)(hash & 0xffffffffu));
 }
 
 static json_t *
 make_body(const json_t *node, const char *predecessor)
 {
-    const char *claim = text_of(node, "claim"), *expires = text_of(node, "expires"), *kind = text_of(node, "kind");
+    const char *claim = text_of(node, "claim"), *expires = text_of(node, "expires"),
+               *kind = text_of(node, "kind");
     char claim_id[CF_CORR_UUID_SIZE], at[CF_CORR_TIME_SIZE];
     json_t *body;
 
     if (strncmp(kind, "claim.", 6) != 0)
         return json_pack("{s:s}", "summary", "an ordinary event");
     make_uuid(claim == NULL ? "claim" : claim, 2, claim_id);
-    body = json_pack("{s:s, s:O?}", "claim_id", claim_id, "generation", json_object_get(node, "generation"));
+    body = json_pack("{s:s, s:O?}", "claim_id", claim_id, "generation",
+                     json_object_get(node, "generation"));
     if (predecessor != NULL)
         (void)json_object_set_new(body, "predecessor_event_id", json_string(predecessor));
     if (expires != NULL) {
@@ -71,11 +73,13 @@ make_body(const json_t *node, const char *predecessor)
     return body;
 }
 
-/* Predecessors must be listed before those who follow them: their ids are hashes of their content. */
+/* Predecessors must be listed before those who follow them: their ids are hashes of their
+ * content. */
 static void
 sign_node(struct cf_conformance *c, struct scenario *s, const json_t *node)
 {
-    const char *identity = text_of(node, "identity"), *repository = text_of(node, "repository");
+    const char *identity = text_of(node, "identity"),
+               *repository = text_of(node, "repository");
     const char *before = text_of(node, "predecessor"), *paths[64];
     struct cf_corr_author author = c->author;
     struct cf_corr_event_view view = {0};
@@ -85,7 +89,8 @@ sign_node(struct cf_conformance *c, struct scenario *s, const json_t *node)
     size_t i;
 
     s->symbols[s->count] = text_of(node, "symbol");
-    if (s->symbols[s->count] == NULL || text_of(node, "kind") == NULL || json_array_size(list) > CF_COUNT(paths) ||
+    if (s->symbols[s->count] == NULL || text_of(node, "kind") == NULL ||
+        json_array_size(list) > CF_COUNT(paths) ||
         (before != NULL && find_symbol(s, before) == s->count)) {
         s->problem = "a node is incomplete, or listed before its predecessor";
         return;
@@ -104,8 +109,9 @@ sign_node(struct cf_conformance *c, struct scenario *s, const json_t *node)
     body = make_body(node, before == NULL ? NULL : view.id);
     text = json_dumps(body, JSON_COMPACT);
     json_decref(body);
-    if (text == NULL || cf_corr_author_sign(&author, text_of(node, "kind"), text, &view.id, before != NULL, CF_CONFORMANCE_NOW,
-                                            &s->events[s->count], &refusal) < 0)
+    if (text == NULL ||
+        cf_corr_author_sign(&author, text_of(node, "kind"), text, &view.id, before != NULL,
+                            CF_CONFORMANCE_NOW, &s->events[s->count], &refusal) < 0)
         s->problem = text == NULL ? "out_of_memory" : refusal.reason;
     else
         s->count++;
@@ -149,10 +155,12 @@ arrive(struct scenario *s, const char *symbol)
     size_t i = find_symbol(s, symbol);
 
     if (symbol != NULL && strcmp(symbol, "@read") == 0)
-        (void)cf_corr_store_reconcile(s->store, CF_CONFORMANCE_NOW); /* false: nothing was due */
+        (void)cf_corr_store_reconcile(s->store,
+                                      CF_CONFORMANCE_NOW); /* false: nothing was due */
     else if (i == s->count)
         s->problem = "an unknown symbol arrives";
-    else if (cf_corr_store_append(s->store, s->events[i], CF_CONFORMANCE_NOW, 0, &receipt, &refusal) < 0)
+    else if (cf_corr_store_append(s->store, s->events[i], CF_CONFORMANCE_NOW, 0, &receipt,
+                                  &refusal) < 0)
         s->problem = refusal.reason;
 }
 
@@ -170,13 +178,15 @@ state_of(const struct scenario *s, size_t i, struct cf_corr_state *ret_state)
 static json_t *
 describe(const struct scenario *s, size_t after)
 {
-    json_t *status = json_object(), *tips = json_array(), *active = json_array(), *conflicted = json_array();
+    json_t *status = json_object(), *tips = json_array(), *active = json_array(),
+           *conflicted = json_array();
 
     for (size_t i = 0; i < s->count; i++) {
         struct cf_corr_state state;
         if (!state_of(s, i, &state))
             continue;
-        (void)json_object_set_new(status, s->symbols[i], json_string(cf_corr_lineage_name(state.lineage)));
+        (void)json_object_set_new(status, s->symbols[i],
+                                  json_string(cf_corr_lineage_name(state.lineage)));
         if (state.is_tip)
             (void)json_array_append_new(tips, json_string(s->symbols[i]));
         if (state.is_active)
@@ -184,8 +194,9 @@ describe(const struct scenario *s, size_t after)
         if (state.is_conflicted)
             (void)json_array_append_new(conflicted, json_string(s->symbols[i]));
     }
-    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:b}", "after", (json_int_t)after, "status", status, "tips", tips, "active",
-                     active, "conflicted", conflicted, "incomplete", (int)cf_corr_store_is_incomplete(s->store));
+    return json_pack("{s:I, s:o, s:o, s:o, s:o, s:b}", "after", (json_int_t)after, "status",
+                     status, "tips", tips, "active", active, "conflicted", conflicted,
+                     "incomplete", (int)cf_corr_store_is_incomplete(s->store));
 }
 
 static bool
@@ -233,7 +244,8 @@ fits(json_t *wanted, const json_t *got)
 
 /* Runs the arrivals; `wanted` has a list of steps with "after" numbers. */
 static void
-run_steps(struct cf_conformance *c, struct scenario *s, const char *name, const json_t *arrival, json_t *wanted)
+run_steps(struct cf_conformance *c, struct scenario *s, const char *name,
+          const json_t *arrival, json_t *wanted)
 {
     json_t *got = json_array(), *symbol, *step;
     bool is_pass = s->problem == NULL;
@@ -279,8 +291,10 @@ static json_t *
 wanted_after(const json_t *vector, const struct scenario *s, size_t step)
 {
     json_t *wanted = json_pack("{s:I}", "after", (json_int_t)step + 1);
-    json_t *active = json_array_get(json_object_get(vector, "active_after_each_arrival"), step);
-    json_t *status = json_array_get(json_object_get(vector, "lineage_status_after_each_arrival"), step);
+    json_t *active =
+        json_array_get(json_object_get(vector, "active_after_each_arrival"), step);
+    json_t *status =
+        json_array_get(json_object_get(vector, "lineage_status_after_each_arrival"), step);
     bool is_last = step + 1 == json_array_size(json_object_get(vector, "arrival"));
 
     if (active != NULL)
@@ -292,14 +306,16 @@ wanted_after(const json_t *vector, const struct scenario *s, size_t step)
     if (is_last && json_object_get(vector, "all_tips") != NULL)
         (void)json_object_set(wanted, "tips", json_object_get(vector, "all_tips"));
     if (is_last && json_object_get(vector, "conflicted_tips") != NULL)
-        (void)json_object_set(wanted, "conflicted", json_object_get(vector, "conflicted_tips"));
+        (void)json_object_set(wanted, "conflicted",
+                              json_object_get(vector, "conflicted_tips"));
     return wanted;
 }
 
 static void
 add_last_status(const struct scenario *s, json_t *step)
 {
-    json_t *status = json_object_get(json_object_get(step, "status"), s->symbols[s->count - 1]);
+    json_t *status =
+        json_object_get(json_object_get(step, "status"), s->symbols[s->count - 1]);
 
     if (status != NULL)
         (void)json_object_set(step, "last_status", status);
@@ -308,7 +324,8 @@ add_last_status(const struct scenario *s, json_t *step)
 static void
 run_vector(struct cf_conformance *c, const json_t *vector)
 {
-    json_t *arrival = json_object_get(vector, "arrival"), *symbol, *wanted = json_array(), *got = json_array();
+    json_t *arrival = json_object_get(vector, "arrival"), *symbol, *wanted = json_array(),
+           *got = json_array();
     const char *name = text_of(vector, "name");
     bool is_pass = true;
     struct scenario s;
@@ -330,7 +347,8 @@ run_vector(struct cf_conformance *c, const json_t *vector)
     }
     if (s.problem != NULL)
         (void)json_array_append_new(got, json_pack("{s:s}", "problem", s.problem));
-    cf_conformance_note(c, "lineage", name == NULL ? "" : name, wanted, got, is_pass && s.problem == NULL);
+    cf_conformance_note(c, "lineage", name == NULL ? "" : name, wanted, got,
+                        is_pass && s.problem == NULL);
     end_scenario(&s);
 }
 
@@ -344,13 +362,15 @@ end_of_order(struct scenario *s, const size_t *order)
     cf_corr_store_free(s->store);
     s->store = cf_corr_store_new(CF_CONFORMANCE_PROJECT, NULL, NULL);
     for (size_t i = 0; i < s->count && s->store != NULL; i++)
-        if (cf_corr_store_append(s->store, s->events[order[i]], CF_CONFORMANCE_NOW, 0, &receipt, &refusal) < 0)
+        if (cf_corr_store_append(s->store, s->events[order[i]], CF_CONFORMANCE_NOW, 0,
+                                 &receipt, &refusal) < 0)
             return json_string(refusal.reason);
     return s->store == NULL ? json_string("out_of_memory") : describe(s, s->count);
 }
 
 static void
-permute(struct scenario *s, size_t *order, size_t done, json_t *first, unsigned *runs, unsigned *same)
+permute(struct scenario *s, size_t *order, size_t done, json_t *first, unsigned *runs,
+        unsigned *same)
 {
     if (done == s->count) {
         json_t *end = end_of_order(s, order);
@@ -386,8 +406,10 @@ run_permutations(struct cf_conformance *c, const json_t *vector)
         first = end_of_order(&s, order);
         permute(&s, order, 0, first, &runs, &same);
         json_decref(first);
-        (void)snprintf(name, sizeof name, "%.100s (every order of arrival)", text_of(vector, "name") == NULL ? "" : text_of(vector, "name"));
-        cf_conformance_note(c, "lineage", name, json_pack("{s:i}", "same_end", (int)runs), json_pack("{s:i}", "same_end", (int)same), -1);
+        (void)snprintf(name, sizeof name, "%.100s (every order of arrival)",
+                       text_of(vector, "name") == NULL ? "" : text_of(vector, "name"));
+        cf_conformance_note(c, "lineage", name, json_pack("{s:i}", "same_end", (int)runs),
+                            json_pack("{s:i}", "same_end", (int)same), -1);
     }
     end_scenario(&s);
 }

@@ -1,6 +1,6 @@
 /*
- * Drafting and signing a session's events. A draft is written as text and goes through the same
- * strict parser and checks as anybody's event: what we would refuse, we cannot send.
+ * Drafting and signing a session's events. A draft is written as text and goes through the
+ * same strict parser and checks as anybody's event: what we would refuse, we cannot send.
  */
 #include "correspond/correspond.h"
 #include "correspond/words.h"
@@ -36,8 +36,9 @@ put_list(struct cf_buf *to, const char *name, const char *const *items, size_t c
 }
 
 static void
-put_core(struct cf_buf *to, const struct cf_corr_author *author, const char *kind, const char *body_json,
-         const char *const *parents, size_t parent_count, int64_t now_ms)
+put_core(struct cf_buf *to, const struct cf_corr_author *author, const char *kind,
+         const char *body_json, const char *const *parents, size_t parent_count,
+         int64_t now_ms)
 {
     char issued[CF_CORR_TIME_SIZE];
 
@@ -47,8 +48,11 @@ put_core(struct cf_buf *to, const struct cf_corr_author *author, const char *kin
     put_member(to, "project_id", author->project_id);
     put_member(to, "repository_id", author->repository_id);
     put_member(to, "thread_id", author->thread_id);
-    cf_buf_addf(to, "\"sender\":{\"identity_id\":\"%s\",\"signing_key_id\":\"%s\",\"device_id\":\"%s\",\"session_id\":\"%s\"},",
-                author->identity_id, author->signing_key_id, author->device_id, author->session_id);
+    cf_buf_addf(to,
+                "\"sender\":{\"identity_id\":\"%s\",\"signing_key_id\":\"%s\",\"device_id\":"
+                "\"%s\",\"session_id\":\"%s\"},",
+                author->identity_id, author->signing_key_id, author->device_id,
+                author->session_id);
     put_member(to, "kind", kind);
     put_list(to, "parents", parents, parent_count);
     cf_buf_addf(to, ",\"session_seq\":%llu,", (unsigned long long)author->session_seq + 1);
@@ -57,7 +61,9 @@ put_core(struct cf_buf *to, const struct cf_corr_author *author, const char *kin
     put_member(to, "base_revision", author->base_revision);
     put_member(to, "branch", author->branch);
     put_list(to, "paths", author->paths, author->path_count);
-    cf_buf_addf(to, "},\"body\":%s,\"authority\":{\"automatic_action\":\"never\",\"grants\":[]}}", body_json);
+    cf_buf_addf(to,
+                "},\"body\":%s,\"authority\":{\"automatic_action\":\"never\",\"grants\":[]}}",
+                body_json);
 }
 
 int
@@ -71,8 +77,9 @@ cf_corr_author_sign(struct cf_corr_author *author, const char *kind, const char 
 
     cf_buf_init(&text, 0);
     put_core(&text, author, kind, body_json, parents, parent_count, now_ms);
-    status = text.failed ? cf_corr_refuse(refusal, "out_of_memory", "", -1)
-                         : cf_corr_event_parse(text.data, text.len, CF_CORR_CORE, &core, refusal);
+    status = text.failed
+                 ? cf_corr_refuse(refusal, "out_of_memory", "", -1)
+                 : cf_corr_event_parse(text.data, text.len, CF_CORR_CORE, &core, refusal);
     cf_buf_release(&text);
     if (status == 0)
         status = cf_corr_event_sign(core, author->seed, ret_event, refusal);
@@ -92,8 +99,9 @@ cf_corr_claim_init(struct cf_corr_claim *claim, struct cf_corr_author *author)
 
 /* Signs with the claim's last event as the one parent, when there is one. */
 static int
-sign_for_claim(struct cf_corr_claim *claim, const char *kind, struct cf_buf *body, int64_t now_ms,
-               struct cf_corr_event **ret_event, struct cf_corr_refusal *refusal)
+sign_for_claim(struct cf_corr_claim *claim, const char *kind, struct cf_buf *body,
+               int64_t now_ms, struct cf_corr_event **ret_event,
+               struct cf_corr_refusal *refusal)
 {
     const char *parents[] = {claim->last_event_id};
     int status = -1;
@@ -101,16 +109,18 @@ sign_for_claim(struct cf_corr_claim *claim, const char *kind, struct cf_buf *bod
     if (body->failed)
         (void)cf_corr_refuse(refusal, "out_of_memory", "", -1);
     else
-        status = cf_corr_author_sign(claim->author, kind, body->data, parents, claim->last_event_id[0] != '\0', now_ms,
-                                     ret_event, refusal);
+        status =
+            cf_corr_author_sign(claim->author, kind, body->data, parents,
+                                claim->last_event_id[0] != '\0', now_ms, ret_event, refusal);
     cf_buf_release(body);
     return status;
 }
 
 /* The claim moves on only when its event could be signed. */
 static int
-sign_generation(struct cf_corr_claim *claim, const char *kind, struct cf_buf *body, int64_t now_ms,
-                struct cf_corr_event **ret_event, struct cf_corr_refusal *refusal)
+sign_generation(struct cf_corr_claim *claim, const char *kind, struct cf_buf *body,
+                int64_t now_ms, struct cf_corr_event **ret_event,
+                struct cf_corr_refusal *refusal)
 {
     struct cf_corr_event_view view;
 
@@ -209,9 +219,9 @@ cf_corr_claim_progress(struct cf_corr_claim *claim, int64_t now_ms, const char *
 }
 
 int
-cf_corr_claim_offer(struct cf_corr_claim *claim, int64_t now_ms, const unsigned char sha256[32],
-                    const char *locator, const char *summary, struct cf_corr_event **ret_event,
-                    struct cf_corr_refusal *refusal)
+cf_corr_claim_offer(struct cf_corr_claim *claim, int64_t now_ms,
+                    const unsigned char sha256[32], const char *locator, const char *summary,
+                    struct cf_corr_event **ret_event, struct cf_corr_refusal *refusal)
 {
     char digest[CF_CORR_ID_SIZE];
     struct cf_buf body;

@@ -1,6 +1,7 @@
 /*
- * A store as one relocatable block: its arrays one behind the other, under a head that says where.
- * Nothing in it is a pointer, so a journal writes it to disk and later uses it where it lies.
+ * A store as one relocatable block: its arrays one behind the other, under a head that says
+ * where. Nothing in it is a pointer, so a journal writes it to disk and later uses it where it
+ * lies.
  */
 #include "correspond/store.h"
 
@@ -15,10 +16,29 @@ size_t
 cf_store_list_arrays(struct cf_corr_store *s, struct cf_vec *list[CF_STORE_ARRAYS])
 {
     struct cf_vec *const arrays[] = {
-        &s->events, &s->sessions, &s->forks, &s->foci, &s->texts, &s->bytes, &s->groups, &s->claims, &s->waits,
-        &s->by_id.buckets, &s->by_id.links, &s->by_slot.buckets, &s->by_slot.links, &s->by_session.buckets,
-        &s->by_session.links, &s->by_focus.buckets, &s->by_focus.links, &s->by_text.buckets, &s->by_text.links,
-        &s->by_group.buckets, &s->by_group.links, &s->by_wait.buckets, &s->by_wait.links,
+        &s->events,
+        &s->sessions,
+        &s->forks,
+        &s->foci,
+        &s->texts,
+        &s->bytes,
+        &s->groups,
+        &s->claims,
+        &s->waits,
+        &s->by_id.buckets,
+        &s->by_id.links,
+        &s->by_slot.buckets,
+        &s->by_slot.links,
+        &s->by_session.buckets,
+        &s->by_session.links,
+        &s->by_focus.buckets,
+        &s->by_focus.links,
+        &s->by_text.buckets,
+        &s->by_text.links,
+        &s->by_group.buckets,
+        &s->by_group.links,
+        &s->by_wait.buckets,
+        &s->by_wait.links,
     };
 
     memcpy(list, arrays, sizeof arrays);
@@ -81,7 +101,8 @@ lay_out(const struct cf_corr_store *store, struct block_head *head)
 
     head->arrays = (uint32_t)cf_store_list_arrays((struct cf_corr_store *)store, list);
     for (uint32_t i = 0; i < head->arrays; i++) {
-        head->array[i] = (struct block_array){at, list[i]->count, saved_cap(list[i]), list[i]->item};
+        head->array[i] =
+            (struct block_array){at, list[i]->count, saved_cap(list[i]), list[i]->item};
         at = align_up(at + (uint64_t)head->array[i].cap * list[i]->item);
     }
     head->size = at;
@@ -123,7 +144,8 @@ cf_corr_store_save(const struct cf_corr_store *store, void *block)
     (void)cf_store_list_arrays((struct cf_corr_store *)store, list);
     for (uint32_t i = 0; i < head->arrays; i++) {
         char *to = (char *)block + head->array[i].at;
-        size_t len = (size_t)list[i]->count * list[i]->item, size = (size_t)head->array[i].cap * list[i]->item;
+        size_t len = (size_t)list[i]->count * list[i]->item,
+               size = (size_t)head->array[i].cap * list[i]->item;
         if (len > 0)
             memcpy(to, list[i]->data, len);
         memset(to + len, 0, size - len);
@@ -132,7 +154,8 @@ cf_corr_store_save(const struct cf_corr_store *store, void *block)
 
 /* Whether every array has the shape this build gives it and lies inside the block. */
 static bool
-is_our_layout(struct cf_vec *const list[CF_STORE_ARRAYS], size_t count, const struct block_head *head, size_t size)
+is_our_layout(struct cf_vec *const list[CF_STORE_ARRAYS], size_t count,
+              const struct block_head *head, size_t size)
 {
     if (size < sizeof *head || head->magic != BLOCK_MAGIC || head->head_size != sizeof *head ||
         head->size != size || head->arrays != count)

@@ -8,7 +8,8 @@
 #include <string.h>
 
 static int
-check_text(const struct cf_check *check, const struct cf_node *node, const char *at, size_t most)
+check_text(const struct cf_check *check, const struct cf_node *node, const char *at,
+           size_t most)
 {
     const char *reason;
 
@@ -43,7 +44,8 @@ rule_generation_next(const struct cf_check *check, const struct cf_node *node, c
 {
     if (cf_check_type(check, node, at, CF_VALUE_INTEGER) < 0)
         return -1;
-    return node->integer >= 2 ? 0 : cf_refuse_value(check, "generation_must_be_at_least_two", at);
+    return node->integer >= 2 ? 0
+                              : cf_refuse_value(check, "generation_must_be_at_least_two", at);
 }
 
 /* null says the same as an absent `until`, but signs differently; both are admitted. */
@@ -57,7 +59,8 @@ static int
 rule_targets(const struct cf_check *check, const struct cf_node *node, const char *at)
 {
     static const struct cf_list_rule rule = {1, 16, "target_event_ids_count_out_of_bounds",
-                                             "duplicate_target_event_id", cf_corr_check_event_id};
+                                             "duplicate_target_event_id",
+                                             cf_corr_check_event_id};
 
     return cf_check_list(check, node, at, &rule);
 }
@@ -66,7 +69,8 @@ static int
 rule_two_targets(const struct cf_check *check, const struct cf_node *node, const char *at)
 {
     static const struct cf_list_rule rule = {2, 16, "target_event_ids_count_out_of_bounds",
-                                             "duplicate_target_event_id", cf_corr_check_event_id};
+                                             "duplicate_target_event_id",
+                                             cf_corr_check_event_id};
 
     return cf_check_list(check, node, at, &rule);
 }
@@ -121,27 +125,60 @@ rule_artifact(const struct cf_check *check, const struct cf_node *node, const ch
         return -1;
     kind = cf_value_member(check->value, node, "kind");
     if (strcmp(kind->text, "git_commit") == 0)
-        return cf_event_check_object(check, node, at, commit, CF_COUNT(commit), "unknown_body_field");
-    return cf_event_check_object(check, node, at, by_digest, CF_COUNT(by_digest), "unknown_body_field");
+        return cf_event_check_object(check, node, at, commit, CF_COUNT(commit),
+                                     "unknown_body_field");
+    return cf_event_check_object(check, node, at, by_digest, CF_COUNT(by_digest),
+                                 "unknown_body_field");
 }
 
-#define CLAIM_ID {"claim_id", cf_rule_uuid, "claim_id_required"}
-#define NEXT_GENERATION {"generation", rule_generation_next, "generation_required"}
-#define PREDECESSOR {"predecessor_event_id", cf_rule_event_id, "predecessor_event_id_required"}
-#define EXPIRES {"expires_at", cf_rule_timestamp, "expires_at_required"}
-#define TARGET {"target_event_id", cf_rule_event_id, "target_event_id_required"}
-#define SUMMARY {"summary", rule_text, "summary_required"}
-#define MAYBE_SUMMARY {"summary", rule_text, NULL}
-#define MAYBE_DETAIL {"detail", rule_text, NULL}
-#define MAYBE_RESULT {"result_revision", cf_rule_revision, NULL}
-#define TARGETS {"target_event_ids", rule_targets, "target_event_ids_required"}
+#define CLAIM_ID                                      \
+    {                                                 \
+        "claim_id", cf_rule_uuid, "claim_id_required" \
+    }
+#define NEXT_GENERATION                                           \
+    {                                                             \
+        "generation", rule_generation_next, "generation_required" \
+    }
+#define PREDECESSOR                                                               \
+    {                                                                             \
+        "predecessor_event_id", cf_rule_event_id, "predecessor_event_id_required" \
+    }
+#define EXPIRES                                                \
+    {                                                          \
+        "expires_at", cf_rule_timestamp, "expires_at_required" \
+    }
+#define TARGET                                                          \
+    {                                                                   \
+        "target_event_id", cf_rule_event_id, "target_event_id_required" \
+    }
+#define SUMMARY                                  \
+    {                                            \
+        "summary", rule_text, "summary_required" \
+    }
+#define MAYBE_SUMMARY              \
+    {                              \
+        "summary", rule_text, NULL \
+    }
+#define MAYBE_DETAIL              \
+    {                             \
+        "detail", rule_text, NULL \
+    }
+#define MAYBE_RESULT                              \
+    {                                             \
+        "result_revision", cf_rule_revision, NULL \
+    }
+#define TARGETS                                                       \
+    {                                                                 \
+        "target_event_ids", rule_targets, "target_event_ids_required" \
+    }
 
 static const struct kind {
     const char *name;
     struct cf_field fields[4]; /* ends at the first without a name */
 } kinds[] = {
     {"intent", {SUMMARY}},
-    {"claim.open", {CLAIM_ID, {"generation", rule_generation_one, "generation_required"}, EXPIRES}},
+    {"claim.open",
+     {CLAIM_ID, {"generation", rule_generation_one, "generation_required"}, EXPIRES}},
     {"claim.renew", {CLAIM_ID, NEXT_GENERATION, PREDECESSOR, EXPIRES}},
     {"claim.release", {CLAIM_ID, NEXT_GENERATION, PREDECESSOR, MAYBE_DETAIL}},
     {"progress", {SUMMARY}},
@@ -151,8 +188,12 @@ static const struct kind {
     {"ack.understood", {TARGET, MAYBE_DETAIL}},
     {"ack.accepted", {TARGET, MAYBE_DETAIL}},
     {"ack.rejected", {TARGET, MAYBE_DETAIL}},
-    {"ack.applied", {TARGET, {"result_revision", cf_rule_revision, "result_revision_required"}, MAYBE_DETAIL}},
-    {"conflict.raise", {{"target_event_ids", rule_two_targets, "target_event_ids_required"}, MAYBE_SUMMARY}},
+    {"ack.applied",
+     {TARGET,
+      {"result_revision", cf_rule_revision, "result_revision_required"},
+      MAYBE_DETAIL}},
+    {"conflict.raise",
+     {{"target_event_ids", rule_two_targets, "target_event_ids_required"}, MAYBE_SUMMARY}},
     {"conflict.resolve", {TARGETS, SUMMARY, MAYBE_RESULT}},
     {"pause", {{"until", rule_until, NULL}, MAYBE_DETAIL}},
     {"rest", {{"until", rule_until, NULL}, MAYBE_DETAIL}},
@@ -190,13 +231,16 @@ cf_check_body(const struct cf_check *check, const struct cf_node *body, const ch
 
     while (count < CF_COUNT(known->fields) && known->fields[count].name != NULL)
         count++;
-    return cf_event_check_object(check, body, "/body", known->fields, count, "unknown_body_field");
+    return cf_event_check_object(check, body, "/body", known->fields, count,
+                                 "unknown_body_field");
 }
 
 static bool
-is_parent(const struct cf_check *check, const struct cf_node *parents, const struct cf_node *id)
+is_parent(const struct cf_check *check, const struct cf_node *parents,
+          const struct cf_node *id)
 {
-    for (const struct cf_node *p = cf_value_child(check->value, parents); p != NULL; p = cf_value_next(check->value, p)) {
+    for (const struct cf_node *p = cf_value_child(check->value, parents); p != NULL;
+         p = cf_value_next(check->value, p)) {
         if (strcmp(p->text, id->text) == 0)
             return true;
     }
@@ -204,7 +248,8 @@ is_parent(const struct cf_check *check, const struct cf_node *parents, const str
 }
 
 static int
-check_targets(const struct cf_check *check, const struct cf_node *targets, const struct cf_node *parents)
+check_targets(const struct cf_check *check, const struct cf_node *targets,
+              const struct cf_node *parents)
 {
     char pointer[64];
     unsigned index = 0;
@@ -220,13 +265,17 @@ check_targets(const struct cf_check *check, const struct cf_node *targets, const
 }
 
 int
-cf_check_references(const struct cf_check *check, const struct cf_node *body, const struct cf_node *parents)
+cf_check_references(const struct cf_check *check, const struct cf_node *body,
+                    const struct cf_node *parents)
 {
     const struct cf_node *id;
 
-    if ((id = cf_value_member(check->value, body, "predecessor_event_id")) != NULL && !is_parent(check, parents, id))
-        return cf_refuse_value(check, "reference_not_in_parents", "/body/predecessor_event_id");
-    if ((id = cf_value_member(check->value, body, "target_event_id")) != NULL && !is_parent(check, parents, id))
+    if ((id = cf_value_member(check->value, body, "predecessor_event_id")) != NULL &&
+        !is_parent(check, parents, id))
+        return cf_refuse_value(check, "reference_not_in_parents",
+                               "/body/predecessor_event_id");
+    if ((id = cf_value_member(check->value, body, "target_event_id")) != NULL &&
+        !is_parent(check, parents, id))
         return cf_refuse_value(check, "reference_not_in_parents", "/body/target_event_id");
     if ((id = cf_value_member(check->value, body, "target_event_ids")) != NULL)
         return check_targets(check, id, parents);

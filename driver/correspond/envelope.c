@@ -1,4 +1,5 @@
-/* Stage 3: the fourteen members of the envelope (a draft core: twelve), in their listed order. */
+/* Stage 3: the fourteen members of the envelope (a draft core: twelve), in their listed order.
+ */
 #include "correspond/fields.h"
 
 #include "base/str.h"
@@ -7,8 +8,8 @@
 #include <string.h>
 
 static int
-rule_constant(const struct cf_check *check, const struct cf_node *node, const char *at, const char *wanted,
-              const char *reason)
+rule_constant(const struct cf_check *check, const struct cf_node *node, const char *at,
+              const char *wanted, const char *reason)
 {
     if (cf_check_type(check, node, at, CF_VALUE_STRING) < 0)
         return -1;
@@ -37,7 +38,8 @@ rule_sender(const struct cf_check *check, const struct cf_node *node, const char
         {"session_id", cf_rule_uuid, "session_id_required"},
     };
 
-    return cf_event_check_object(check, node, at, fields, CF_COUNT(fields), "unknown_event_field");
+    return cf_event_check_object(check, node, at, fields, CF_COUNT(fields),
+                                 "unknown_event_field");
 }
 
 static int
@@ -51,8 +53,8 @@ rule_kind(const struct cf_check *check, const struct cf_node *node, const char *
 static int
 rule_parents(const struct cf_check *check, const struct cf_node *node, const char *at)
 {
-    static const struct cf_list_rule rule = {0, 16, "parents_count_out_of_bounds", "duplicate_parent",
-                                             cf_corr_check_event_id};
+    static const struct cf_list_rule rule = {0, 16, "parents_count_out_of_bounds",
+                                             "duplicate_parent", cf_corr_check_event_id};
 
     return cf_check_list(check, node, at, &rule);
 }
@@ -80,8 +82,8 @@ rule_branch(const struct cf_check *check, const struct cf_node *node, const char
 static int
 rule_paths(const struct cf_check *check, const struct cf_node *node, const char *at)
 {
-    static const struct cf_list_rule rule = {1, 64, "paths_count_out_of_bounds", "duplicate_path",
-                                             cf_corr_check_path};
+    static const struct cf_list_rule rule = {1, 64, "paths_count_out_of_bounds",
+                                             "duplicate_path", cf_corr_check_path};
 
     return cf_check_list(check, node, at, &rule);
 }
@@ -95,7 +97,8 @@ rule_scope(const struct cf_check *check, const struct cf_node *node, const char 
         {"paths", rule_paths, "paths_required"},
     };
 
-    return cf_event_check_object(check, node, at, fields, CF_COUNT(fields), "unknown_event_field");
+    return cf_event_check_object(check, node, at, fields, CF_COUNT(fields),
+                                 "unknown_event_field");
 }
 
 static int
@@ -129,7 +132,8 @@ rule_authority(const struct cf_check *check, const struct cf_node *node, const c
         {"grants", rule_no_grants, "grants_required"},
     };
 
-    return cf_event_check_object(check, node, at, fields, CF_COUNT(fields), "unknown_event_field");
+    return cf_event_check_object(check, node, at, fields, CF_COUNT(fields),
+                                 "unknown_event_field");
 }
 
 static int
@@ -152,22 +156,26 @@ rule_signature(const struct cf_check *check, const struct cf_node *node, const c
         {"value_b64url", rule_signature_value, "value_b64url_required"},
     };
 
-    return cf_event_check_object(check, node, at, fields, CF_COUNT(fields), "unknown_event_field");
+    return cf_event_check_object(check, node, at, fields, CF_COUNT(fields),
+                                 "unknown_event_field");
 }
 
 int
-cf_check_envelope(const struct cf_check *check, const struct cf_node *root, enum cf_corr_form form)
+cf_check_envelope(const struct cf_check *check, const struct cf_node *root,
+                  enum cf_corr_form form)
 {
-#define TILL_BODY                                                                                     \
-    {"project_id", cf_rule_uuid, "project_id_required"},                                              \
-        {"repository_id", rule_opaque_id, "repository_id_required"},                                  \
-        {"thread_id", rule_opaque_id, "thread_id_required"},                                          \
-        {"sender", rule_sender, "sender_required"}, {"kind", rule_kind, "kind_required"},             \
-        {"parents", rule_parents, "parents_required"},                                                \
-        {"session_seq", rule_session_seq, "session_seq_required"},                                    \
-        {"issued_at", cf_rule_timestamp, "issued_at_required"}, {"scope", rule_scope, "scope_required"}, \
-        {"body", rule_body, "body_required"},                                                         \
-        {"authority", rule_authority, "authority_required"}
+#define TILL_BODY                                                                         \
+    {"project_id", cf_rule_uuid, "project_id_required"},                                  \
+        {"repository_id", rule_opaque_id, "repository_id_required"},                      \
+        {"thread_id", rule_opaque_id, "thread_id_required"},                              \
+        {"sender", rule_sender, "sender_required"}, {"kind", rule_kind, "kind_required"}, \
+        {"parents", rule_parents, "parents_required"},                                    \
+        {"session_seq", rule_session_seq, "session_seq_required"},                        \
+        {"issued_at", cf_rule_timestamp, "issued_at_required"},                           \
+        {"scope", rule_scope, "scope_required"}, {"body", rule_body, "body_required"},    \
+    {                                                                                     \
+        "authority", rule_authority, "authority_required"                                 \
+    }
     static const struct cf_field full[] = {
         {"protocol", rule_protocol, "protocol_required"},
         {"event_id", cf_rule_event_id, "event_id_required"},
@@ -183,6 +191,7 @@ cf_check_envelope(const struct cf_check *check, const struct cf_node *root, enum
     if (root->type != CF_VALUE_OBJECT)
         return cf_refuse_value(check, "event_not_object", "");
     if (form == CF_CORR_CORE)
-        return cf_event_check_object(check, root, "", core, CF_COUNT(core), "unknown_event_field");
+        return cf_event_check_object(check, root, "", core, CF_COUNT(core),
+                                     "unknown_event_field");
     return cf_event_check_object(check, root, "", full, CF_COUNT(full), "unknown_event_field");
 }

@@ -45,7 +45,8 @@ static void
 fill_view(struct cf_corr_event *event)
 {
     const struct cf_node *root = &event->value->nodes[0];
-    const struct cf_node *sender = member(event, root, "sender"), *body = member(event, root, "body");
+    const struct cf_node *sender = member(event, root, "sender"),
+                         *body = member(event, root, "body");
     const struct cf_node *generation = member(event, body, "generation");
     struct cf_corr_event_view *view = &event->view;
 
@@ -74,7 +75,8 @@ fill_view(struct cf_corr_event *event)
 }
 
 static int
-check_value(const struct cf_corr_value *value, enum cf_corr_form form, struct cf_corr_refusal *refusal)
+check_value(const struct cf_corr_value *value, enum cf_corr_form form,
+            struct cf_corr_refusal *refusal)
 {
     const struct cf_check check = {value, refusal};
     const struct cf_node *root = &value->nodes[0], *body;
@@ -87,9 +89,10 @@ check_value(const struct cf_corr_value *value, enum cf_corr_form form, struct cf
     return cf_check_references(&check, body, cf_value_member(value, root, "parents"));
 }
 
-/* The signed envelope: everything but event_id. Remembers where the signature stands, so that the
- * core's digest needs no second writing, and where event_id and signature go when they are not
- * there: before `issued_at` and before `thread_id`, the members that follow them in order. */
+/* The signed envelope: everything but event_id. Remembers where the signature stands, so that
+ * the core's digest needs no second writing, and where event_id and signature go when they are
+ * not there: before `issued_at` and before `thread_id`, the members that follow them in order.
+ */
 static int
 write_canonical(struct cf_corr_event *event)
 {
@@ -100,7 +103,8 @@ write_canonical(struct cf_corr_event *event)
         return -1;
     event->canonical = out;
     *out++ = '{';
-    for (const struct cf_node *m = cf_value_child(value, &value->nodes[0]); m != NULL; m = cf_value_next(value, m)) {
+    for (const struct cf_node *m = cf_value_child(value, &value->nodes[0]); m != NULL;
+         m = cf_value_next(value, m)) {
         size_t at = (size_t)(out - event->canonical);
         if (strcmp(m->name, "event_id") == 0)
             continue;
@@ -124,8 +128,8 @@ write_canonical(struct cf_corr_event *event)
 }
 
 int
-cf_corr_event_parse(const char *bytes, size_t len, enum cf_corr_form form, struct cf_corr_event **ret_event,
-                    struct cf_corr_refusal *refusal)
+cf_corr_event_parse(const char *bytes, size_t len, enum cf_corr_form form,
+                    struct cf_corr_event **ret_event, struct cf_corr_refusal *refusal)
 {
     struct cf_corr_value *value = NULL;
     struct cf_corr_event *event;
@@ -152,7 +156,8 @@ cf_corr_event_parse(const char *bytes, size_t len, enum cf_corr_form form, struc
         return cf_corr_refuse(refusal, "canonical_envelope_too_large", "", -1);
     }
     if (form == CF_CORR_FULL) {
-        crypto_hash_sha256(event->id_bytes, (const unsigned char *)event->canonical, event->canonical_len);
+        crypto_hash_sha256(event->id_bytes, (const unsigned char *)event->canonical,
+                           event->canonical_len);
         cf_id_print(event->id_bytes, event->id);
     }
     fill_view(event);

@@ -16,7 +16,8 @@ cf_refuse_value(const struct cf_check *check, const char *reason, const char *at
 }
 
 int
-cf_check_type(const struct cf_check *check, const struct cf_node *node, const char *at, enum cf_value_type type)
+cf_check_type(const struct cf_check *check, const struct cf_node *node, const char *at,
+              enum cf_value_type type)
 {
     return node->type == type ? 0 : cf_refuse_value(check, "wrong_type", at);
 }
@@ -47,7 +48,8 @@ static bool
 is_listed(const struct cf_node *member, const struct cf_field *fields, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (strlen(fields[i].name) == member->name_len && memcmp(fields[i].name, member->name, member->name_len) == 0)
+        if (strlen(fields[i].name) == member->name_len &&
+            memcmp(fields[i].name, member->name, member->name_len) == 0)
             return true;
     }
     return false;
@@ -95,7 +97,7 @@ cf_check_known(const struct cf_check *check, const struct cf_node *node, const c
 
 int
 cf_event_check_object(const struct cf_check *check, const struct cf_node *node, const char *at,
-                const struct cf_field *fields, size_t count, const char *unknown)
+                      const struct cf_field *fields, size_t count, const char *unknown)
 {
     if (cf_check_type(check, node, at, CF_VALUE_OBJECT) < 0 ||
         cf_check_unknown(check, node, at, fields, count, unknown) < 0)
@@ -116,9 +118,11 @@ cf_check_word(const struct cf_check *check, const struct cf_node *node, const ch
 }
 
 static bool
-is_repeated(const struct cf_check *check, const struct cf_node *list, const struct cf_node *item)
+is_repeated(const struct cf_check *check, const struct cf_node *list,
+            const struct cf_node *item)
 {
-    for (const struct cf_node *n = cf_value_child(check->value, list); n != item; n = cf_value_next(check->value, n)) {
+    for (const struct cf_node *n = cf_value_child(check->value, list); n != item;
+         n = cf_value_next(check->value, n)) {
         if (n->len == item->len && memcmp(n->text, item->text, n->len) == 0)
             return true;
     }

@@ -1,4 +1,5 @@
-/* correspond/fields.h: closed objects, checked in one fixed order whatever the wire's order was. */
+/* correspond/fields.h: closed objects, checked in one fixed order whatever the wire's order
+ * was. */
 #ifndef CF_CORRESPOND_FIELDS_H
 #define CF_CORRESPOND_FIELDS_H
 
@@ -10,7 +11,8 @@ struct cf_check {
 };
 
 /* Judges one member; `at` is its JSON Pointer. Returns 0, or -1 with the refusal filled. */
-typedef int cf_rule_fn(const struct cf_check *check, const struct cf_node *node, const char *at);
+typedef int cf_rule_fn(const struct cf_check *check, const struct cf_node *node,
+                       const char *at);
 
 struct cf_field {
     const char *name;
@@ -18,10 +20,11 @@ struct cf_field {
     const char *missing; /* the reason when it is absent; NULL: optional */
 };
 
-/* Object, unknown names (first in UTF-16 order), missing names in table order, then each present
- * member in table order. `unknown` is the reason for the second. */
-int cf_event_check_object(const struct cf_check *check, const struct cf_node *node, const char *at,
-                    const struct cf_field *fields, size_t count, const char *unknown);
+/* Object, unknown names (first in UTF-16 order), missing names in table order, then each
+ * present member in table order. `unknown` is the reason for the second. */
+int cf_event_check_object(const struct cf_check *check, const struct cf_node *node,
+                          const char *at, const struct cf_field *fields, size_t count,
+                          const char *unknown);
 
 /* The two halves of it, for an object whose fields depend on one of them. */
 int cf_check_unknown(const struct cf_check *check, const struct cf_node *node, const char *at,
@@ -50,7 +53,8 @@ int cf_check_list(const struct cf_check *check, const struct cf_node *node, cons
 cf_rule_fn cf_rule_uuid, cf_rule_event_id, cf_rule_timestamp, cf_rule_revision;
 
 /* Stage 3 and stage 4. `body` is an object; `kind` a known kind. */
-int cf_check_envelope(const struct cf_check *check, const struct cf_node *root, enum cf_corr_form form);
+int cf_check_envelope(const struct cf_check *check, const struct cf_node *root,
+                      enum cf_corr_form form);
 int cf_check_body(const struct cf_check *check, const struct cf_node *body, const char *kind);
 bool cf_is_kind(const char *kind);
 

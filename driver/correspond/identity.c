@@ -23,7 +23,8 @@ is_public_key(const char *text, size_t len)
 {
     unsigned char key[32];
 
-    return cf_corr_key_decode(text, len, key) == 0 ? NULL : "public_key_not_canonical_base64url";
+    return cf_corr_key_decode(text, len, key) == 0 ? NULL
+                                                   : "public_key_not_canonical_base64url";
 }
 
 static int
@@ -62,7 +63,8 @@ take_identity(const struct cf_check *check, struct cf_corr_identity *identity)
     const struct cf_node *root = &value->nodes[0], *seed, *stated;
     unsigned char public_key[32], claimed[32];
 
-    if (cf_event_check_object(check, root, "", fields, CF_COUNT(fields), "unknown_identity_field") < 0)
+    if (cf_event_check_object(check, root, "", fields, CF_COUNT(fields),
+                              "unknown_identity_field") < 0)
         return -1;
     copy_id(value, "identity_id", identity->identity_id);
     copy_id(value, "signing_key_id", identity->signing_key_id);
@@ -118,11 +120,14 @@ cf_corr_identity_text(const struct cf_corr_identity *identity, size_t *ret_len)
     cf_corr_key_encode(public_key, key);
     cf_corr_key_encode(identity->seed, seed);
     cf_buf_init(&text, 0);
-    if (cf_buf_reserve(&text, 1024) != NULL) /* in one piece: nothing secret is left behind by growth */
+    if (cf_buf_reserve(&text, 1024) !=
+        NULL) /* in one piece: nothing secret is left behind by growth */
         cf_buf_addf(&text,
-                    "{\"identity_id\":\"%s\",\"signing_key_id\":\"%s\",\"device_id\":\"%s\",\"public_key_b64url\":\"%s\","
+                    "{\"identity_id\":\"%s\",\"signing_key_id\":\"%s\",\"device_id\":\"%s\","
+                    "\"public_key_b64url\":\"%s\","
                     "\"seed_b64url\":\"%s\"}\n",
-                    identity->identity_id, identity->signing_key_id, identity->device_id, key, seed);
+                    identity->identity_id, identity->signing_key_id, identity->device_id, key,
+                    seed);
     sodium_memzero(seed, sizeof seed);
     if (text.failed) {
         cf_buf_release(&text);
@@ -132,8 +137,8 @@ cf_corr_identity_text(const struct cf_corr_identity *identity, size_t *ret_len)
 }
 
 int
-cf_corr_author_init(struct cf_corr_author *author, const struct cf_corr_identity *identity, const char *project_id,
-                    struct cf_corr_refusal *refusal)
+cf_corr_author_init(struct cf_corr_author *author, const struct cf_corr_identity *identity,
+                    const char *project_id, struct cf_corr_refusal *refusal)
 {
     if (cf_corr_check_uuid(project_id, strlen(project_id)) != NULL)
         return cf_corr_refuse(refusal, "uuid_not_canonical", "/project_id", -1);

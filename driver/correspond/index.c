@@ -76,7 +76,8 @@ floor_power(uint32_t n)
 static uint32_t *
 bucket_of(const struct cf_table *table, uint32_t hash)
 {
-    uint32_t count = table->buckets.count, size = floor_power(count), at = hash & (2 * size - 1);
+    uint32_t count = table->buckets.count, size = floor_power(count),
+             at = hash & (2 * size - 1);
 
     if (at >= count)
         at = hash & (size - 1);
@@ -88,7 +89,8 @@ cf_table_room(struct cf_table *table, uint32_t record)
 {
     uint32_t more = record >= table->links.count ? record - table->links.count + 1 : 0;
 
-    return cf_vec_room(&table->buckets, 2) < 0 || cf_vec_room(&table->links, more) < 0 ? -1 : 0;
+    return cf_vec_room(&table->buckets, 2) < 0 || cf_vec_room(&table->links, more) < 0 ? -1
+                                                                                       : 0;
 }
 
 /* Adds one bucket and moves into it what belongs there out of the one it splits. */
@@ -106,9 +108,10 @@ split_bucket(struct cf_table *table)
     record = *tail_old;
     while (record != CF_NONE) {
         struct cf_link *link = CF_AT(struct cf_link, &table->links, record);
-        uint32_t **tail = bucket_of(table, link->hash) == CF_AT(uint32_t, &table->buckets, added)
-                              ? &tail_new
-                              : &tail_old;
+        uint32_t **tail =
+            bucket_of(table, link->hash) == CF_AT(uint32_t, &table->buckets, added)
+                ? &tail_new
+                : &tail_old;
         **tail = record;
         *tail = &link->next;
         record = link->next;
@@ -158,7 +161,8 @@ skip_others(const struct cf_table *table, uint32_t record, uint32_t hash)
 uint32_t
 cf_table_first(const struct cf_table *table, uint32_t hash)
 {
-    return table->buckets.count == 0 ? CF_NONE : skip_others(table, *bucket_of(table, hash), hash);
+    return table->buckets.count == 0 ? CF_NONE
+                                     : skip_others(table, *bucket_of(table, hash), hash);
 }
 
 uint32_t
@@ -171,7 +175,8 @@ cf_table_next(const struct cf_table *table, uint32_t record)
 
 /* Everything of `root` below `key` into *ret_low, the rest into *ret_high. */
 static void
-split(const struct cf_treap_order *order, uint32_t root, const void *key, uint32_t *ret_low, uint32_t *ret_high)
+split(const struct cf_treap_order *order, uint32_t root, const void *key, uint32_t *ret_low,
+      uint32_t *ret_high)
 {
     while (root != CF_NONE) {
         struct cf_treap_node *node = order->node(order->user, root);
@@ -194,7 +199,8 @@ static void
 join(const struct cf_treap_order *order, uint32_t low, uint32_t high, uint32_t *ret_root)
 {
     while (low != CF_NONE && high != CF_NONE) {
-        struct cf_treap_node *a = order->node(order->user, low), *b = order->node(order->user, high);
+        struct cf_treap_node *a = order->node(order->user, low),
+                             *b = order->node(order->user, high);
         if (a->priority > b->priority) {
             *ret_root = low;
             ret_root = &a->right;
@@ -209,7 +215,8 @@ join(const struct cf_treap_order *order, uint32_t low, uint32_t high, uint32_t *
 }
 
 void
-cf_treap_insert(struct cf_treap *treap, const struct cf_treap_order *order, uint32_t record, const void *key)
+cf_treap_insert(struct cf_treap *treap, const struct cf_treap_order *order, uint32_t record,
+                const void *key)
 {
     struct cf_treap_node *added = order->node(order->user, record);
     uint32_t *at = &treap->root;
@@ -225,7 +232,8 @@ cf_treap_insert(struct cf_treap *treap, const struct cf_treap_order *order, uint
 }
 
 void
-cf_treap_remove(struct cf_treap *treap, const struct cf_treap_order *order, uint32_t record, const void *key)
+cf_treap_remove(struct cf_treap *treap, const struct cf_treap_order *order, uint32_t record,
+                const void *key)
 {
     uint32_t *at = &treap->root;
 
@@ -240,7 +248,8 @@ cf_treap_remove(struct cf_treap *treap, const struct cf_treap_order *order, uint
 }
 
 uint32_t
-cf_treap_at_or_after(const struct cf_treap *treap, const struct cf_treap_order *order, const void *key)
+cf_treap_at_or_after(const struct cf_treap *treap, const struct cf_treap_order *order,
+                     const void *key)
 {
     uint32_t at = treap->root, best = CF_NONE;
 
@@ -257,7 +266,8 @@ cf_treap_at_or_after(const struct cf_treap *treap, const struct cf_treap_order *
 }
 
 uint32_t
-cf_treap_after(const struct cf_treap *treap, const struct cf_treap_order *order, const void *key)
+cf_treap_after(const struct cf_treap *treap, const struct cf_treap_order *order,
+               const void *key)
 {
     uint32_t at = treap->root, best = CF_NONE;
 
@@ -274,7 +284,8 @@ cf_treap_after(const struct cf_treap *treap, const struct cf_treap_order *order,
 }
 
 uint32_t
-cf_treap_before(const struct cf_treap *treap, const struct cf_treap_order *order, const void *key)
+cf_treap_before(const struct cf_treap *treap, const struct cf_treap_order *order,
+                const void *key)
 {
     uint32_t at = treap->root, best = CF_NONE;
 

@@ -1,7 +1,7 @@
 /*
- * correspond/index.h: the few structures a store stands on. Everything refers to everything else
- * by position, never by pointer, so that a store is a handful of arrays that can be written to
- * disk and used again as they are.
+ * correspond/index.h: the few structures a store stands on. Everything refers to everything
+ * else by position, never by pointer, so that a store is a handful of arrays that can be
+ * written to disk and used again as they are.
  */
 #ifndef CF_CORRESPOND_INDEX_H
 #define CF_CORRESPOND_INDEX_H
@@ -29,8 +29,8 @@ uint32_t cf_vec_push(struct cf_vec *vec, const void *item); /* position */
 #define CF_AT(type, vec, i) (&((type *)(vec)->data)[i])
 
 /*
- * Which records have a given hash. Linear hashing: each insert splits at most one bucket, so no
- * insert pays for the ones before it. Records are numbered by the caller.
+ * Which records have a given hash. Linear hashing: each insert splits at most one bucket, so
+ * no insert pays for the ones before it. Records are numbered by the caller.
  */
 struct cf_table {
     struct cf_vec buckets; /* uint32_t, first record */
@@ -63,17 +63,22 @@ struct cf_treap {
 };
 struct cf_treap_order {
     struct cf_treap_node *(*node)(const void *user, uint32_t record);
-    int (*compare)(const void *user, uint32_t record, const void *key); /* record against key */
+    int (*compare)(const void *user, uint32_t record,
+                   const void *key); /* record against key */
     const void *user;
 };
 
-void cf_treap_insert(struct cf_treap *treap, const struct cf_treap_order *order, uint32_t record,
-                     const void *key);
-void cf_treap_remove(struct cf_treap *treap, const struct cf_treap_order *order, uint32_t record,
-                     const void *key);
-/* The first record not below / above `key`, the last one below it; CF_NONE when there is none. */
-uint32_t cf_treap_at_or_after(const struct cf_treap *treap, const struct cf_treap_order *order, const void *key);
-uint32_t cf_treap_after(const struct cf_treap *treap, const struct cf_treap_order *order, const void *key);
-uint32_t cf_treap_before(const struct cf_treap *treap, const struct cf_treap_order *order, const void *key);
+void cf_treap_insert(struct cf_treap *treap, const struct cf_treap_order *order,
+                     uint32_t record, const void *key);
+void cf_treap_remove(struct cf_treap *treap, const struct cf_treap_order *order,
+                     uint32_t record, const void *key);
+/* The first record not below / above `key`, the last one below it; CF_NONE when there is none.
+ */
+uint32_t cf_treap_at_or_after(const struct cf_treap *treap, const struct cf_treap_order *order,
+                              const void *key);
+uint32_t cf_treap_after(const struct cf_treap *treap, const struct cf_treap_order *order,
+                        const void *key);
+uint32_t cf_treap_before(const struct cf_treap *treap, const struct cf_treap_order *order,
+                         const void *key);
 
 #endif

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #define MS_PER_DAY 86400000
-#define YEAR_1_MS (-62135596800000)     /* 0001-01-01T00:00:00.000Z */
-#define YEAR_9999_MS (253402300799999)  /* 9999-12-31T23:59:59.999Z */
+#define YEAR_1_MS (-62135596800000)    /* 0001-01-01T00:00:00.000Z */
+#define YEAR_9999_MS (253402300799999) /* 9999-12-31T23:59:59.999Z */
 
 static bool
 is_digit(char c)
@@ -101,11 +101,11 @@ cf_corr_time_parse(const char *text, size_t len, int64_t *ret_ms)
     second = number_at(text, 17, 2);
     if (year == 0)
         return "timestamp_year_zero_not_admitted";
-    if (month < 1 || month > 12 || day < 1 || day > days_in_month(year, month) || hour > 23 || minute > 59 ||
-        second > 59)
+    if (month < 1 || month > 12 || day < 1 || day > days_in_month(year, month) || hour > 23 ||
+        minute > 59 || second > 59)
         return "timestamp_not_real_instant";
-    *ret_ms = days_from_civil(year, month, day) * MS_PER_DAY + hour * 3600000LL + minute * 60000LL +
-              second * 1000LL + number_at(text, 20, 3);
+    *ret_ms = days_from_civil(year, month, day) * MS_PER_DAY + hour * 3600000LL +
+              minute * 60000LL + second * 1000LL + number_at(text, 20, 3);
     return NULL;
 }
 
@@ -129,7 +129,8 @@ cf_corr_time_format(int64_t ms, char out[CF_CORR_TIME_SIZE])
     days -= days_from_civil(year, 1, 1) + 719162;
     while (days >= days_in_month(year, month))
         days -= days_in_month(year, month++);
-    (void)snprintf(out, CF_CORR_TIME_SIZE, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ", (unsigned)year % 10000u,
-                   (unsigned)month % 100u, ((unsigned)days + 1) % 100u, (unsigned)(rest / 3600000) % 100u,
-                   (unsigned)(rest / 60000 % 60), (unsigned)(rest / 1000 % 60), (unsigned)(rest % 1000));
+    (void)snprintf(
+        out, CF_CORR_TIME_SIZE, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ", (unsigned)year % 10000u,
+        (unsigned)month % 100u, ((unsigned)days + 1) % 100u, (unsigned)(rest / 3600000) % 100u,
+        (unsigned)(rest / 60000 % 60), (unsigned)(rest / 1000 % 60), (unsigned)(rest % 1000));
 }

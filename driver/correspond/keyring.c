@@ -73,7 +73,8 @@ cf_corr_keyring_put(struct cf_corr_keyring *keyring, const struct cf_corr_key *k
 {
     size_t at = lower_bound(keyring, key->signing_key_id);
 
-    if (at < keyring->count && strcmp(keyring->keys[at].signing_key_id, key->signing_key_id) == 0) {
+    if (at < keyring->count &&
+        strcmp(keyring->keys[at].signing_key_id, key->signing_key_id) == 0) {
         keyring->keys[at] = *key;
         return 0;
     }
@@ -96,7 +97,8 @@ is_public_key(const char *text, size_t len)
 {
     unsigned char key[32];
 
-    return cf_corr_key_decode(text, len, key) == 0 ? NULL : "public_key_not_canonical_base64url";
+    return cf_corr_key_decode(text, len, key) == 0 ? NULL
+                                                   : "public_key_not_canonical_base64url";
 }
 
 static int
@@ -114,7 +116,8 @@ rule_flag(const struct cf_check *check, const struct cf_node *node, const char *
 }
 
 static int
-read_key(struct cf_corr_keyring *keyring, const struct cf_check *check, const struct cf_node *node, unsigned index)
+read_key(struct cf_corr_keyring *keyring, const struct cf_check *check,
+         const struct cf_node *node, unsigned index)
 {
     static const struct cf_field fields[] = {
         {"identity_id", cf_rule_uuid, "identity_id_required"},
@@ -127,11 +130,14 @@ read_key(struct cf_corr_keyring *keyring, const struct cf_check *check, const st
     char at[32];
 
     (void)snprintf(at, sizeof at, "/%u", index);
-    if (cf_event_check_object(check, node, at, fields, CF_COUNT(fields), "unknown_key_field") < 0)
+    if (cf_event_check_object(check, node, at, fields, CF_COUNT(fields), "unknown_key_field") <
+        0)
         return -1;
     public_key = cf_value_member(check->value, node, "public_key_b64url");
-    memcpy(key.identity_id, cf_value_member(check->value, node, "identity_id")->text, sizeof key.identity_id);
-    memcpy(key.signing_key_id, cf_value_member(check->value, node, "signing_key_id")->text, sizeof key.signing_key_id);
+    memcpy(key.identity_id, cf_value_member(check->value, node, "identity_id")->text,
+           sizeof key.identity_id);
+    memcpy(key.signing_key_id, cf_value_member(check->value, node, "signing_key_id")->text,
+           sizeof key.signing_key_id);
     if (cf_corr_key_decode(public_key->text, public_key->len, key.public_key) < 0)
         return cf_refuse_value(check, is_public_key("", 0), at); /* cannot be: was checked */
     key.is_active = cf_value_member(check->value, node, "active")->type == CF_VALUE_TRUE;
@@ -141,7 +147,8 @@ read_key(struct cf_corr_keyring *keyring, const struct cf_check *check, const st
 }
 
 int
-cf_corr_keyring_read(struct cf_corr_keyring *keyring, const char *bytes, size_t len, struct cf_corr_refusal *refusal)
+cf_corr_keyring_read(struct cf_corr_keyring *keyring, const char *bytes, size_t len,
+                     struct cf_corr_refusal *refusal)
 {
     struct cf_corr_value *value = NULL;
     unsigned index = 0;
@@ -152,8 +159,8 @@ cf_corr_keyring_read(struct cf_corr_keyring *keyring, const char *bytes, size_t 
     const struct cf_check check = {value, refusal};
     status = cf_check_type(&check, &value->nodes[0], "", CF_VALUE_ARRAY);
     if (status == 0) {
-        for (const struct cf_node *n = cf_value_child(value, &value->nodes[0]); n != NULL && status == 0;
-             n = cf_value_next(value, n))
+        for (const struct cf_node *n = cf_value_child(value, &value->nodes[0]);
+             n != NULL && status == 0; n = cf_value_next(value, n))
             status = read_key(keyring, &check, n, index++);
     }
     cf_corr_value_free(value);

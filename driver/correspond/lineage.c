@@ -1,6 +1,6 @@
 /*
- * Claim lineage: which claim events are valid, which of them are tips, and the bounded batches in
- * which late arrivals are worked off.
+ * Claim lineage: which claim events are valid, which of them are tips, and the bounded batches
+ * in which late arrivals are worked off.
  *
  * A pending claim waits under the id of its predecessor, stored or not. When that event is
  * stored and decided, its entry joins the frontier, and batches take the waiting claims from
@@ -28,7 +28,8 @@ static const unsigned char lowest_id[32];
 static struct tip_key
 key_after(uint32_t repository, int64_t now_ms)
 {
-    return (struct tip_key){repository, now_ms == INT64_MAX ? now_ms : now_ms + 1, lowest_id, lowest_id};
+    return (struct tip_key){repository, now_ms == INT64_MAX ? now_ms : now_ms + 1, lowest_id,
+                            lowest_id};
 }
 
 static int
@@ -81,7 +82,8 @@ key_in_group(const struct cf_corr_store *store, uint32_t record)
 {
     const struct cf_claim *claim = cf_claim_at(store, record);
 
-    return (struct tip_key){claim->group, (int64_t)claim->generation, NULL, cf_event_at(store, claim->event)->id};
+    return (struct tip_key){claim->group, (int64_t)claim->generation, NULL,
+                            cf_event_at(store, claim->event)->id};
 }
 
 static struct tip_key
@@ -142,7 +144,8 @@ cf_tips_first(const struct cf_corr_store *store, uint32_t group)
     const struct cf_treap_order order = {node_in_group, compare_in_group, store};
     const struct tip_key key = {group, 0, NULL, lowest_id};
 
-    return if_in_group(store, cf_treap_at_or_after(&store->head.tips_by_group, &order, &key), group);
+    return if_in_group(store, cf_treap_at_or_after(&store->head.tips_by_group, &order, &key),
+                       group);
 }
 
 uint32_t
@@ -151,13 +154,16 @@ cf_tips_next(const struct cf_corr_store *store, uint32_t record)
     const struct cf_treap_order order = {node_in_group, compare_in_group, store};
     const struct tip_key key = key_in_group(store, record);
 
-    return if_in_group(store, cf_treap_after(&store->head.tips_by_group, &order, &key), key.owner);
+    return if_in_group(store, cf_treap_after(&store->head.tips_by_group, &order, &key),
+                       key.owner);
 }
 
 static uint32_t
 if_in_repository(const struct cf_corr_store *store, uint32_t record, uint32_t repository)
 {
-    return record != CF_NONE && cf_group_at(store, cf_claim_at(store, record)->group)->repository == repository
+    return record != CF_NONE &&
+                   cf_group_at(store, cf_claim_at(store, record)->group)->repository ==
+                       repository
                ? record
                : CF_NONE;
 }
@@ -168,7 +174,8 @@ cf_live_first(const struct cf_corr_store *store, uint32_t repository, int64_t no
     const struct cf_treap_order order = {node_by_expiry, compare_by_expiry, store};
     const struct tip_key key = key_after(repository, now_ms);
 
-    return if_in_repository(store, cf_treap_at_or_after(&store->head.tips_by_expiry, &order, &key), repository);
+    return if_in_repository(
+        store, cf_treap_at_or_after(&store->head.tips_by_expiry, &order, &key), repository);
 }
 
 uint32_t
@@ -177,7 +184,8 @@ cf_live_next(const struct cf_corr_store *store, uint32_t record)
     const struct cf_treap_order order = {node_by_expiry, compare_by_expiry, store};
     const struct tip_key key = key_by_expiry(store, record);
 
-    return if_in_repository(store, cf_treap_after(&store->head.tips_by_expiry, &order, &key), key.owner);
+    return if_in_repository(store, cf_treap_after(&store->head.tips_by_expiry, &order, &key),
+                            key.owner);
 }
 
 int64_t
@@ -185,7 +193,8 @@ cf_live_last_expired(const struct cf_corr_store *store, uint32_t repository, int
 {
     const struct cf_treap_order order = {node_by_expiry, compare_by_expiry, store};
     const struct tip_key key = key_after(repository, now_ms);
-    uint32_t last = if_in_repository(store, cf_treap_before(&store->head.tips_by_expiry, &order, &key), repository);
+    uint32_t last = if_in_repository(
+        store, cf_treap_before(&store->head.tips_by_expiry, &order, &key), repository);
 
     return last == CF_NONE ? CF_NO_TIME : cf_claim_at(store, last)->expires_at_ms;
 }
@@ -201,7 +210,8 @@ compare_texts(const void *a, const void *b)
 static size_t
 sort_paths(const struct cf_corr_store *store, uint32_t text, const char *out[64])
 {
-    const char *at = cf_text_at(store, text), *end = at + CF_AT(struct cf_text, &store->texts, text)->len;
+    const char *at = cf_text_at(store, text),
+               *end = at + CF_AT(struct cf_text, &store->texts, text)->len;
     size_t n = 0;
 
     for (; at <= end && n < 64; at += strlen(at) + 1)
@@ -232,16 +242,20 @@ are_paths_same(const struct cf_corr_store *store, uint32_t a, uint32_t b)
 static const unsigned char *
 identity_of(const struct cf_corr_store *store, const struct cf_claim *claim)
 {
-    return CF_AT(struct cf_session, &store->sessions, cf_event_at(store, claim->event)->session)->identity;
+    return CF_AT(struct cf_session, &store->sessions,
+                 cf_event_at(store, claim->event)->session)
+        ->identity;
 }
 
 /* One repository and one claim id make one group. */
 static bool
-may_follow(const struct cf_corr_store *store, const struct cf_claim *claim, const struct cf_claim *before)
+may_follow(const struct cf_corr_store *store, const struct cf_claim *claim,
+           const struct cf_claim *before)
 {
     return before->kind != CF_CLAIM_RELEASE && claim->group == before->group &&
            memcmp(identity_of(store, claim), identity_of(store, before), 16) == 0 &&
-           claim->generation == before->generation + 1 && are_paths_same(store, claim->paths, before->paths);
+           claim->generation == before->generation + 1 &&
+           are_paths_same(store, claim->paths, before->paths);
 }
 
 /* The claim record of the predecessor, or CF_NONE. */
@@ -381,8 +395,8 @@ release_children(struct cf_corr_store *store, uint32_t event)
         push_frontier(store, i);
 }
 
-/* Decides the first waiting claim of an entry. It cannot be pending again: what it waited for is
- * stored and decided, else the entry were not in the frontier. */
+/* Decides the first waiting claim of an entry. It cannot be pending again: what it waited for
+ * is stored and decided, else the entry were not in the frontier. */
 static void
 resolve_first(struct cf_corr_store *store, uint32_t entry)
 {
@@ -479,7 +493,8 @@ cf_corr_store_state(const struct cf_corr_store *store, uint64_t received_seq, in
     claim = cf_claim_at(store, stored->claim);
     ret_state->lineage = claim->lineage;
     ret_state->is_tip = claim->is_tip;
-    ret_state->is_active = claim->is_tip && claim->kind != CF_CLAIM_RELEASE && claim->expires_at_ms > now_ms;
+    ret_state->is_active =
+        claim->is_tip && claim->kind != CF_CLAIM_RELEASE && claim->expires_at_ms > now_ms;
     ret_state->is_conflicted = claim->is_tip && cf_group_at(store, claim->group)->tips > 1;
     return true;
 }

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAFE_INTEGER_MAX 9007199254740991
 #define SMALL_OBJECT 16u /* members up to which a name is simply compared with the others */
 
 struct open_container {
@@ -51,7 +50,8 @@ static const unsigned char string_stop[256] = {
 static void
 skip_space(struct parser *p)
 {
-    while (p->at < p->end && (*p->at == ' ' || *p->at == '\n' || *p->at == '\r' || *p->at == '\t'))
+    while (p->at < p->end &&
+           (*p->at == ' ' || *p->at == '\n' || *p->at == '\r' || *p->at == '\t'))
         p->at++;
 }
 
@@ -92,7 +92,8 @@ read_unicode_escape(struct parser *p, char **to)
     if (unit == 0)
         return refuse_at(p, "nul_not_admitted", start);
     if (unit >= 0xd800 && unit <= 0xdfff) {
-        bool has_next = unit < 0xdc00 && p->end - p->at >= 2 && p->at[0] == '\\' && p->at[1] == 'u';
+        bool has_next =
+            unit < 0xdc00 && p->end - p->at >= 2 && p->at[0] == '\\' && p->at[1] == 'u';
         if (has_next && read_hex4(p->at + 2, p->end, &low) < 0)
             return refuse_at(p, "invalid_json", p->at);
         if (!has_next || low < 0xdc00 || low > 0xdfff)
@@ -155,62 +156,8 @@ read_string(struct parser *p, const char **ret_text, uint32_t *ret_len)
 static bool
 is_number_char(char c)
 {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '+' ||
-           c == '-' || c == '.';
-}
-
-static size_t
-count_digits(const char *s, size_t len)
-{
-    size_t n = 0;
-
-    while (n < len && s[n] >= '0' && s[n] <= '9')
-        n++;
-    return n;
-}
-
-/* Judges one number token by its spelling alone, so that no number parser has a say in it. */
-static const char *
-judge_number(const char *s, size_t len, int64_t *ret_integer)
-{
-    bool is_negative = len > 0 && s[0] == '-', has_fraction = false, has_exponent = false;
-    size_t at = is_negative, digits = count_digits(s + at, len - at), first = at;
-    int64_t magnitude = 0;
-
-    if (digits == 0 || (digits > 1 && s[at] == '0'))
-        return "invalid_json_number";
-    at += digits;
-    if (at < len && s[at] == '.') {
-        size_t n = count_digits(s + at + 1, len - at - 1);
-        if (n == 0)
-            return "invalid_json_number";
-        has_fraction = true;
-        at += 1 + n;
-    }
-    if (at < len && (s[at] == 'e' || s[at] == 'E')) {
-        size_t sign = at + 1 < len && (s[at + 1] == '+' || s[at + 1] == '-');
-        size_t n = count_digits(s + at + 1 + sign, len - at - 1 - sign);
-        if (n == 0)
-            return "invalid_json_number";
-        has_exponent = true;
-        at += 1 + sign + n;
-    }
-    if (at != len)
-        return "invalid_json_number";
-    if (has_fraction)
-        return "fractional_number";
-    if (has_exponent)
-        return "exponent_not_admitted";
-    if (is_negative && s[first] == '0')
-        return "negative_zero";
-    if (digits > 16)
-        return "unsafe_integer";
-    for (size_t i = 0; i < digits; i++)
-        magnitude = magnitude * 10 + (s[first + i] - '0');
-    if (magnitude > SAFE_INTEGER_MAX)
-        return "unsafe_integer";
-    *ret_integer = is_negative ? -magnitude : magnitude;
-    return NULL;
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           c == '+' || c == '-' || c == '.';
 }
 
 static int
@@ -220,7 +167,7 @@ read_number(struct parser *p, int64_t *ret_integer)
 
     while (p->at < p->end && is_number_char(*p->at))
         p->at++;
-    reason = judge_number(start, (size_t)(p->at - start), ret_integer);
+    reason = cf_judge_number(start, (size_t)(p->at - start), ret_integer);
     return reason == NULL ? 0 : refuse_at(p, reason, start);
 }
 
@@ -242,7 +189,8 @@ starts_number(const struct parser *p)
     char c = *p->at;
 
     return c == '-' || c == '+' || c == '.' || (c >= '0' && c <= '9') ||
-           (left >= 3 && memcmp(p->at, "NaN", 3) == 0) || (left >= 8 && memcmp(p->at, "Infinity", 8) == 0);
+           (left >= 3 && memcmp(p->at, "NaN", 3) == 0) ||
+           (left >= 8 && memcmp(p->at, "Infinity", 8) == 0);
 }
 
 /* A new node, hung behind the last child of the innermost container. */
@@ -342,7 +290,8 @@ hash_name(struct parser *p, const char *name, uint32_t len)
     uint32_t word;
 
     if (!p->has_key) {
-        cf_random(p->key, sizeof p->key); /* names are hostile: an unkeyed table could be flooded */
+        cf_random(p->key,
+                  sizeof p->key); /* names are hostile: an unkeyed table could be flooded */
         p->has_key = true;
     }
     crypto_shorthash(hash, (const unsigned char *)name, len, p->key);
@@ -374,7 +323,8 @@ grow_names(struct parser *p, struct open_container *top)
     free(top->names);
     top->names = names;
     top->slots = slots;
-    for (uint32_t i = p->value->nodes[top->node].first; i != CF_NO_NODE; i = p->value->nodes[i].next)
+    for (uint32_t i = p->value->nodes[top->node].first; i != CF_NO_NODE;
+         i = p->value->nodes[i].next)
         names[find_slot(p, top, p->value->nodes[i].name, p->value->nodes[i].name_len)] = i;
     return 0;
 }
@@ -427,58 +377,6 @@ read_element(struct parser *p)
     return read_value(p, name, len);
 }
 
-static uint32_t
-merge_members(struct cf_node *nodes, uint32_t a, uint32_t b)
-{
-    uint32_t head = CF_NO_NODE, *tail = &head;
-
-    while (a != CF_NO_NODE && b != CF_NO_NODE) {
-        uint32_t *least = cf_utf16_order(nodes[a].name, nodes[a].name_len, nodes[b].name,
-                                         nodes[b].name_len) <= 0 ? &a : &b;
-        *tail = *least;
-        tail = &nodes[*least].next;
-        *least = nodes[*least].next;
-    }
-    *tail = a != CF_NO_NODE ? a : b;
-    return head;
-}
-
-/* Merge sort of a linked list, bottom up: pile i holds a sorted run of 2^i members. */
-static uint32_t
-sort_members(struct cf_node *nodes, uint32_t first)
-{
-    uint32_t piles[32], list = CF_NO_NODE;
-    unsigned used = 0;
-
-    while (first != CF_NO_NODE) {
-        uint32_t run = first;
-        unsigned i = 0;
-        first = nodes[run].next;
-        nodes[run].next = CF_NO_NODE;
-        for (; i < used && piles[i] != CF_NO_NODE; i++) {
-            run = merge_members(nodes, piles[i], run);
-            piles[i] = CF_NO_NODE;
-        }
-        if (i == used)
-            used++;
-        piles[i] = run;
-    }
-    for (unsigned i = 0; i < used; i++)
-        list = merge_members(nodes, piles[i], list);
-    return list;
-}
-
-static bool
-is_sorted(const struct cf_node *nodes, uint32_t first)
-{
-    for (uint32_t i = first; i != CF_NO_NODE && nodes[i].next != CF_NO_NODE; i = nodes[i].next) {
-        const struct cf_node *a = &nodes[i], *b = &nodes[a->next];
-        if (cf_utf16_order(a->name, a->name_len, b->name, b->name_len) > 0)
-            return false;
-    }
-    return true;
-}
-
 static void
 close_container(struct parser *p)
 {
@@ -487,12 +385,12 @@ close_container(struct parser *p)
 
     free(top->names);
     top->names = NULL;
-    if (node->type == CF_VALUE_OBJECT && !is_sorted(p->value->nodes, node->first))
-        node->first = sort_members(p->value->nodes, node->first);
+    if (node->type == CF_VALUE_OBJECT)
+        node->first = cf_sort_members(p->value->nodes, node->first);
 }
 
-/* Behind a value or an opening bracket: closes what closes here. Returns 1 when an element must
- * follow, 0 when the root is complete. */
+/* Behind a value or an opening bracket: closes what closes here. Returns 1 when an element
+ * must follow, 0 when the root is complete. */
 static int
 climb(struct parser *p, bool was_opened)
 {
@@ -546,7 +444,8 @@ check_bytes(const char *bytes, size_t len, size_t limit, struct cf_corr_refusal 
 
     if (len > limit)
         return cf_corr_refuse(refusal, "raw_post_too_large", "", (int64_t)limit);
-    while (at < len && (bytes[at] == ' ' || bytes[at] == '\n' || bytes[at] == '\r' || bytes[at] == '\t'))
+    while (at < len &&
+           (bytes[at] == ' ' || bytes[at] == '\n' || bytes[at] == '\r' || bytes[at] == '\t'))
         at++;
     if (at == len)
         return cf_corr_refuse(refusal, "raw_post_empty", "", 0);
@@ -572,8 +471,8 @@ check_bytes(const char *bytes, size_t len, size_t limit, struct cf_corr_refusal 
 }
 
 int
-cf_corr_value_parse(const char *bytes, size_t len, size_t limit, struct cf_corr_value **ret_value,
-                    struct cf_corr_refusal *refusal)
+cf_corr_value_parse(const char *bytes, size_t len, size_t limit,
+                    struct cf_corr_value **ret_value, struct cf_corr_refusal *refusal)
 {
     struct parser p = {.refusal = refusal};
     struct cf_corr_value *value;

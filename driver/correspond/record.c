@@ -10,7 +10,8 @@
 #define WARNING_IDS_MAX 16u
 
 size_t
-cf_put_missing_parents(struct cf_buf *to, const struct cf_corr_store *store, const struct cf_corr_event *event)
+cf_put_missing_parents(struct cf_buf *to, const struct cf_corr_store *store,
+                       const struct cf_corr_event *event)
 {
     unsigned char id[32];
     size_t n = 0;
@@ -34,7 +35,8 @@ lineage_of(const struct cf_corr_store *store, uint32_t event)
 }
 
 int
-cf_put_record(struct cf_buf *to, const struct cf_corr_store *store, uint32_t event, struct cf_error *err)
+cf_put_record(struct cf_buf *to, const struct cf_corr_store *store, uint32_t event,
+              struct cf_error *err)
 {
     struct cf_corr_event *read = cf_store_read(store, event, err);
     char at[CF_CORR_TIME_SIZE];
@@ -51,16 +53,21 @@ cf_put_record(struct cf_buf *to, const struct cf_corr_store *store, uint32_t eve
     cf_corr_time_format(cf_event_at(store, event)->received_at_ms, at);
     cf_buf_adds(to, "\"event\":");
     cf_buf_add(to, text, len);
-    cf_buf_addf(to, ",\"receipt\":{\"received_seq\":\"%u\",\"received_at\":\"%s\"},\"missing_parents\":[", event + 1, at);
+    cf_buf_addf(
+        to,
+        ",\"receipt\":{\"received_seq\":\"%u\",\"received_at\":\"%s\"},\"missing_parents\":[",
+        event + 1, at);
     (void)cf_put_missing_parents(to, store, read); /* none is an empty list */
-    cf_buf_addf(to, "],\"lineage_status\":\"%s\"", cf_corr_lineage_name(lineage_of(store, event)));
+    cf_buf_addf(to, "],\"lineage_status\":\"%s\"",
+                cf_corr_lineage_name(lineage_of(store, event)));
     free(text);
     cf_corr_event_free(read);
     return 0;
 }
 
 void
-cf_put_fork_ids(struct cf_buf *to, const struct cf_corr_store *store, const struct cf_fork *fork, uint32_t must)
+cf_put_fork_ids(struct cf_buf *to, const struct cf_corr_store *store,
+                const struct cf_fork *fork, uint32_t must)
 {
     unsigned shown = fork->shown < WARNING_IDS_MAX ? fork->shown : WARNING_IDS_MAX;
     bool is_among = must == CF_NONE;
@@ -86,16 +93,22 @@ put_warnings(struct cf_buf *to, const struct cf_corr_store *store, uint32_t even
     char id[CF_CORR_ID_SIZE];
 
     if (fork != CF_NONE) {
-        cf_buf_addf(to, "{\"code\":\"session_fork\",\"detail\":\"%u different events carry this session's number "
-                    "%llu; all are kept.\",\"event_ids\":[", CF_AT(struct cf_fork, &store->forks, fork)->count,
+        cf_buf_addf(to,
+                    "{\"code\":\"session_fork\",\"detail\":\"%u different events carry this "
+                    "session's number "
+                    "%llu; all are kept.\",\"event_ids\":[",
+                    CF_AT(struct cf_fork, &store->forks, fork)->count,
                     (unsigned long long)stored->session_seq);
         cf_put_fork_ids(to, store, CF_AT(struct cf_fork, &store->forks, fork), event);
         cf_buf_adds(to, "]}");
     }
     if (lineage_of(store, event) == CF_CORR_PENDING) {
         cf_id_print(stored->id, id);
-        cf_buf_addf(to, "%s{\"code\":\"claim_lineage_pending\",\"detail\":\"Stored but inactive: its predecessor is "
-                    "not stored or not decided yet.\",\"event_ids\":[\"%s\"]}", fork != CF_NONE ? "," : "", id);
+        cf_buf_addf(to,
+                    "%s{\"code\":\"claim_lineage_pending\",\"detail\":\"Stored but inactive: "
+                    "its predecessor is "
+                    "not stored or not decided yet.\",\"event_ids\":[\"%s\"]}",
+                    fork != CF_NONE ? "," : "", id);
     }
 }
 
@@ -111,8 +124,8 @@ take_document(struct cf_buf *out, int status, size_t *ret_len, struct cf_error *
 }
 
 char *
-cf_corr_store_answer(const struct cf_corr_store *store, const struct cf_corr_receipt *receipt, size_t *ret_len,
-                     struct cf_error *err)
+cf_corr_store_answer(const struct cf_corr_store *store, const struct cf_corr_receipt *receipt,
+                     size_t *ret_len, struct cf_error *err)
 {
     struct cf_buf out;
     int status;
@@ -131,7 +144,8 @@ cf_corr_store_answer(const struct cf_corr_store *store, const struct cf_corr_rec
 }
 
 static void
-put_page_foot(struct cf_buf *to, const struct cf_corr_store *store, const uint64_t *after, uint64_t last)
+put_page_foot(struct cf_buf *to, const struct cf_corr_store *store, const uint64_t *after,
+              uint64_t last)
 {
     cf_buf_adds(to, "],\"page\":{\"after\":");
     if (after == NULL)
@@ -147,19 +161,21 @@ put_page_foot(struct cf_buf *to, const struct cf_corr_store *store, const uint64
 }
 
 char *
-cf_corr_store_page(const struct cf_corr_store *store, const uint64_t *after, unsigned limit, size_t *ret_len,
-                   struct cf_error *err)
+cf_corr_store_page(const struct cf_corr_store *store, const uint64_t *after, unsigned limit,
+                   size_t *ret_len, struct cf_error *err)
 {
     uint64_t last = after == NULL ? 0 : *after;
     struct cf_buf out;
     int status = 0;
 
     if (limit < 1 || limit > 200) {
-        (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "a page holds 1 to 200 records, not %u", limit);
+        (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "a page holds 1 to 200 records, not %u",
+                           limit);
         return NULL;
     }
     cf_buf_init(&out, 0);
-    cf_buf_adds(&out, "{\"protocol\":\"" CF_CORR_PROTOCOL "\",\"scope\":\"project_private\",\"events\":[");
+    cf_buf_adds(&out, "{\"protocol\":\"" CF_CORR_PROTOCOL
+                      "\",\"scope\":\"project_private\",\"events\":[");
     for (unsigned n = 0; n < limit && last < store->events.count && status == 0; n++) {
         cf_buf_adds(&out, n == 0 ? "{" : ",{");
         status = cf_put_record(&out, store, (uint32_t)last++, err);

@@ -7,11 +7,13 @@
 #include <string.h>
 
 int
-cf_corr_refuse(struct cf_corr_refusal *refusal, const char *reason, const char *pointer, int64_t offset)
+cf_corr_refuse(struct cf_corr_refusal *refusal, const char *reason, const char *pointer,
+               int64_t offset)
 {
     refusal->reason = reason;
     refusal->offset = offset;
-    (void)snprintf(refusal->pointer, sizeof refusal->pointer, "%s", pointer == NULL ? "" : pointer);
+    (void)snprintf(refusal->pointer, sizeof refusal->pointer, "%s",
+                   pointer == NULL ? "" : pointer);
     return -1;
 }
 
@@ -26,8 +28,8 @@ cf_corr_refusal_error(const struct cf_corr_refusal *refusal, struct cf_error *er
         strcmp(refusal->reason, "canonical_envelope_too_large") == 0)
         kind = CF_ERROR_TOO_LARGE;
     if (refusal->offset >= 0)
-        return cf_error_set(err, kind, 0, "correspondence event refused: %s at byte %lld", refusal->reason,
-                            (long long)refusal->offset);
-    return cf_error_set(err, kind, 0, "correspondence event refused: %s at \"%.200s\"", refusal->reason,
-                        refusal->pointer);
+        return cf_error_set(err, kind, 0, "correspondence event refused: %s at byte %lld",
+                            refusal->reason, (long long)refusal->offset);
+    return cf_error_set(err, kind, 0, "correspondence event refused: %s at \"%.200s\"",
+                        refusal->reason, refusal->pointer);
 }

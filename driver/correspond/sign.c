@@ -27,7 +27,8 @@ cf_corr_event_digest(const struct cf_corr_event *event, unsigned char ret_digest
     crypto_hash_sha256_init(&state);
     crypto_hash_sha256_update(&state, domain, sizeof domain);
     crypto_hash_sha256_update(&state, bytes, event->signature_at);
-    crypto_hash_sha256_update(&state, bytes + event->signature_end, event->canonical_len - event->signature_end);
+    crypto_hash_sha256_update(&state, bytes + event->signature_end,
+                              event->canonical_len - event->signature_end);
     crypto_hash_sha256_final(&state, ret_digest);
 }
 
@@ -58,7 +59,8 @@ check_signature(const struct cf_corr_event *event, const unsigned char public_ke
 
     if (event->signature == NULL)
         return cf_corr_refuse(refusal, "signature_required", "/signature", -1);
-    (void)cf_b64url_decode(event->signature->text, event->signature->len, signature, sizeof signature); /* was checked */
+    (void)cf_b64url_decode(event->signature->text, event->signature->len, signature,
+                           sizeof signature); /* was checked */
     cf_corr_event_digest(event, digest);
     if (crypto_sign_verify_detached(signature, digest, sizeof digest, public_key) != 0)
         return cf_corr_refuse(refusal, "signature_invalid", "/signature/value_b64url", -1);
@@ -75,13 +77,16 @@ cf_corr_event_verify_key(const struct cf_corr_event *event, const unsigned char 
 }
 
 int
-cf_corr_event_verify_signature(const struct cf_corr_event *event, const struct cf_corr_keyring *keyring,
+cf_corr_event_verify_signature(const struct cf_corr_event *event,
+                               const struct cf_corr_keyring *keyring,
                                struct cf_corr_refusal *refusal)
 {
     const struct cf_corr_key *key = cf_corr_keyring_find(keyring, event->view.signing_key_id);
 
-    if (key == NULL || !key->is_active || strcmp(key->identity_id, event->view.identity_id) != 0)
-        return cf_corr_refuse(refusal, "sender_or_signing_key_not_active", "/sender/signing_key_id", -1);
+    if (key == NULL || !key->is_active ||
+        strcmp(key->identity_id, event->view.identity_id) != 0)
+        return cf_corr_refuse(refusal, "sender_or_signing_key_not_active",
+                              "/sender/signing_key_id", -1);
     return check_signature(event, key->public_key, refusal);
 }
 
@@ -98,21 +103,25 @@ cf_corr_event_verify(const struct cf_corr_event *event, const char *project_id,
 
 /* The canonical core with event_id (when not NULL) and signature put where they belong. */
 static void
-write_signed(struct cf_buf *to, const struct cf_corr_event *core, const char *event_id, const char *signature)
+write_signed(struct cf_buf *to, const struct cf_corr_event *core, const char *event_id,
+             const char *signature)
 {
     cf_buf_reset(to);
     cf_buf_add(to, core->canonical, core->event_id_at);
     if (event_id != NULL)
         cf_buf_addf(to, "\"event_id\":\"%s\",", event_id);
-    cf_buf_add(to, core->canonical + core->event_id_at, core->signature_at - core->event_id_at);
-    cf_buf_addf(to, "\"signature\":{\"algorithm\":\"Ed25519\",\"value_b64url\":\"%s\"},", signature);
+    cf_buf_add(to, core->canonical + core->event_id_at,
+               core->signature_at - core->event_id_at);
+    cf_buf_addf(to, "\"signature\":{\"algorithm\":\"Ed25519\",\"value_b64url\":\"%s\"},",
+                signature);
     cf_buf_adds(to, core->canonical + core->signature_at);
 }
 
 static void
 sign_digest(const struct cf_corr_event *core, const unsigned char seed[32], char out[88])
 {
-    unsigned char public_key[32], secret[crypto_sign_SECRETKEYBYTES], digest[32], signature[crypto_sign_BYTES];
+    unsigned char public_key[32], secret[crypto_sign_SECRETKEYBYTES], digest[32],
+        signature[crypto_sign_BYTES];
 
     crypto_sign_seed_keypair(public_key, secret, seed);
     cf_corr_event_digest(core, digest);
@@ -144,8 +153,9 @@ cf_corr_event_sign(const struct cf_corr_event *core, const unsigned char seed[32
         cf_id_print(hash, id);
         write_signed(&text, core, id, signature);
     }
-    status = text.failed ? cf_corr_refuse(refusal, "out_of_memory", "", -1)
-                         : cf_corr_event_parse(text.data, text.len, CF_CORR_FULL, ret_event, refusal);
+    status = text.failed
+                 ? cf_corr_refuse(refusal, "out_of_memory", "", -1)
+                 : cf_corr_event_parse(text.data, text.len, CF_CORR_FULL, ret_event, refusal);
     cf_buf_release(&text);
     return status;
 }

@@ -1,6 +1,6 @@
 /*
- * The store: which events arrived, in which order, and what can be looked up about them. Room is
- * made before anything changes, so an event is stored whole or not at all.
+ * The store: which events arrived, in which order, and what can be looked up about them. Room
+ * is made before anything changes, so an event is stored whole or not at all.
  */
 #include "correspond/store.h"
 
@@ -103,8 +103,9 @@ cf_store_find_focus(const struct cf_corr_store *store, uint32_t repository, uint
 {
     uint32_t i = cf_table_first(&store->by_focus, hash_focus(store, repository, thread));
 
-    while (i != CF_NONE && (CF_AT(struct cf_focus, &store->foci, i)->repository != repository ||
-                            CF_AT(struct cf_focus, &store->foci, i)->thread != thread))
+    while (i != CF_NONE &&
+           (CF_AT(struct cf_focus, &store->foci, i)->repository != repository ||
+            CF_AT(struct cf_focus, &store->foci, i)->thread != thread))
         i = cf_table_next(&store->by_focus, i);
     return i;
 }
@@ -122,8 +123,8 @@ cf_store_find_slot(const struct cf_corr_store *store, uint32_t session, uint64_t
 {
     uint32_t i = cf_table_first(&store->by_slot, hash_slot(store, session, session_seq));
 
-    while (i != CF_NONE &&
-           (cf_event_at(store, i)->session != session || cf_event_at(store, i)->session_seq != session_seq))
+    while (i != CF_NONE && (cf_event_at(store, i)->session != session ||
+                            cf_event_at(store, i)->session_seq != session_seq))
         i = cf_table_next(&store->by_slot, i);
     return i;
 }
@@ -155,7 +156,8 @@ keep_session(struct cf_corr_store *store, const struct cf_corr_event_view *view)
     cf_uuid_pack(view->device_id, key.device);
     cf_uuid_pack(view->session_id, key.session);
     hash = cf_store_hash(store, &key, sizeof key);
-    for (i = cf_table_first(&store->by_session, hash); i != CF_NONE; i = cf_table_next(&store->by_session, i)) {
+    for (i = cf_table_first(&store->by_session, hash); i != CF_NONE;
+         i = cf_table_next(&store->by_session, i)) {
         if (memcmp(CF_AT(struct cf_session, &store->sessions, i), &key, sizeof key) == 0)
             return i;
     }
@@ -194,7 +196,8 @@ join_fork(struct cf_corr_store *store, struct cf_fork *fork, uint32_t event)
         return;
     if (fork->shown < 17)
         fork->shown++;
-    memmove(&fork->lowest[at + 1], &fork->lowest[at], (fork->shown - 1 - at) * sizeof fork->lowest[0]);
+    memmove(&fork->lowest[at + 1], &fork->lowest[at],
+            (fork->shown - 1 - at) * sizeof fork->lowest[0]);
     fork->lowest[at] = event;
 }
 
@@ -206,7 +209,8 @@ enter_slot(struct cf_corr_store *store, uint32_t event)
     static const struct cf_fork empty;
 
     if (head == CF_NONE) {
-        cf_table_insert(&store->by_slot, event, hash_slot(store, stored->session, stored->session_seq));
+        cf_table_insert(&store->by_slot, event,
+                        hash_slot(store, stored->session, stored->session_seq));
         return;
     }
     first = cf_event_at(store, head);
@@ -228,7 +232,8 @@ keep_group(struct cf_corr_store *store, uint32_t repository, const char *claim_i
     memcpy(bytes, key.claim_id, 16);
     memcpy(bytes + 16, &repository, 4);
     hash = cf_store_hash(store, bytes, sizeof bytes);
-    for (i = cf_table_first(&store->by_group, hash); i != CF_NONE; i = cf_table_next(&store->by_group, i)) {
+    for (i = cf_table_first(&store->by_group, hash); i != CF_NONE;
+         i = cf_table_next(&store->by_group, i)) {
         const struct cf_group *group = cf_group_at(store, i);
         if (group->repository == repository && memcmp(group->claim_id, key.claim_id, 16) == 0)
             return i;
@@ -257,8 +262,8 @@ list_paths(const struct cf_corr_event *event, char *out)
 }
 
 static uint32_t
-keep_claim(struct cf_corr_store *store, const struct cf_corr_event *event, uint32_t stored, uint32_t repository,
-           const char *paths, size_t paths_len)
+keep_claim(struct cf_corr_store *store, const struct cf_corr_event *event, uint32_t stored,
+           uint32_t repository, const char *paths, size_t paths_len)
 {
     const struct cf_corr_event_view *view = &event->view;
     struct cf_claim claim = {
@@ -282,25 +287,30 @@ keep_claim(struct cf_corr_store *store, const struct cf_corr_event *event, uint3
 
 /* Room for all that one event can add. */
 static int
-make_room(struct cf_corr_store *s, const struct cf_corr_event *event, size_t paths_len, size_t kept_len)
+make_room(struct cf_corr_store *s, const struct cf_corr_event *event, size_t paths_len,
+          size_t kept_len)
 {
-    size_t bytes = strlen(event->view.repository_id) + strlen(event->view.thread_id) + paths_len + 3;
+    size_t bytes =
+        strlen(event->view.repository_id) + strlen(event->view.thread_id) + paths_len + 3;
 
     if (cf_vec_room(&s->events, 1) < 0 || cf_table_room(&s->by_id, s->events.count) < 0 ||
         cf_table_room(&s->by_slot, s->events.count) < 0 || cf_vec_room(&s->sessions, 1) < 0 ||
-        cf_table_room(&s->by_session, s->sessions.count) < 0 || cf_vec_room(&s->forks, 1) < 0 ||
-        cf_vec_room(&s->foci, 2) < 0 || cf_table_room(&s->by_focus, s->foci.count + 1) < 0 ||
+        cf_table_room(&s->by_session, s->sessions.count) < 0 ||
+        cf_vec_room(&s->forks, 1) < 0 || cf_vec_room(&s->foci, 2) < 0 ||
+        cf_table_room(&s->by_focus, s->foci.count + 1) < 0 ||
         cf_vec_room(&s->by_focus.buckets, 2) < 0 || cf_vec_room(&s->texts, 3) < 0 ||
-        cf_table_room(&s->by_text, s->texts.count + 2) < 0 || cf_vec_room(&s->by_text.buckets, 3) < 0 ||
+        cf_table_room(&s->by_text, s->texts.count + 2) < 0 ||
+        cf_vec_room(&s->by_text.buckets, 3) < 0 ||
         cf_vec_room(&s->bytes, (uint32_t)bytes) < 0 || cf_vec_room(&s->groups, 1) < 0 ||
-        cf_table_room(&s->by_group, s->groups.count) < 0 || cf_vec_room(&s->kept, (uint32_t)kept_len) < 0)
+        cf_table_room(&s->by_group, s->groups.count) < 0 ||
+        cf_vec_room(&s->kept, (uint32_t)kept_len) < 0)
         return -1;
     return cf_lineage_room(s);
 }
 
 static void
-store_event(struct cf_corr_store *store, const struct cf_corr_event *event, const char *paths, size_t paths_len,
-            int64_t now_ms, uint64_t where)
+store_event(struct cf_corr_store *store, const struct cf_corr_event *event, const char *paths,
+            size_t paths_len, int64_t now_ms, uint64_t where)
 {
     const struct cf_corr_event_view *view = &event->view;
     struct cf_stored added = {
@@ -327,10 +337,11 @@ store_event(struct cf_corr_store *store, const struct cf_corr_event *event, cons
 }
 
 static int
-append_new(struct cf_corr_store *store, const struct cf_corr_event *event, int64_t now_ms, uint64_t where,
-           struct cf_corr_refusal *refusal)
+append_new(struct cf_corr_store *store, const struct cf_corr_event *event, int64_t now_ms,
+           uint64_t where, struct cf_corr_refusal *refusal)
 {
-    size_t paths_len = event->view.claim_id == NULL ? 0 : list_paths(event, NULL), kept_len = 0;
+    size_t paths_len = event->view.claim_id == NULL ? 0 : list_paths(event, NULL),
+           kept_len = 0;
     char *paths = malloc(paths_len + 1), *kept = NULL;
     int status = paths == NULL ? -1 : 0;
 
@@ -355,13 +366,14 @@ append_new(struct cf_corr_store *store, const struct cf_corr_event *event, int64
 
 /* An exact retry; the guard of stage 9 can only fire over a damaged store. */
 static int
-check_same(const struct cf_corr_store *store, uint32_t stored, const struct cf_corr_event *event,
-           struct cf_corr_refusal *refusal)
+check_same(const struct cf_corr_store *store, uint32_t stored,
+           const struct cf_corr_event *event, struct cf_corr_refusal *refusal)
 {
     size_t kept_len, len;
     const char *kept = store->fetch(store->user, cf_event_at(store, stored)->where, &kept_len);
     char *text = cf_corr_event_text(event, &len);
-    bool is_same = kept == NULL || (text != NULL && len == kept_len && memcmp(kept, text, len) == 0);
+    bool is_same =
+        kept == NULL || (text != NULL && len == kept_len && memcmp(kept, text, len) == 0);
 
     free(text);
     if (text == NULL)
@@ -370,8 +382,9 @@ check_same(const struct cf_corr_store *store, uint32_t stored, const struct cf_c
 }
 
 int
-cf_corr_store_append(struct cf_corr_store *store, const struct cf_corr_event *event, int64_t now_ms, uint64_t where,
-                     struct cf_corr_receipt *ret_receipt, struct cf_corr_refusal *refusal)
+cf_corr_store_append(struct cf_corr_store *store, const struct cf_corr_event *event,
+                     int64_t now_ms, uint64_t where, struct cf_corr_receipt *ret_receipt,
+                     struct cf_corr_refusal *refusal)
 {
     uint32_t i;
     bool is_new;
@@ -393,12 +406,14 @@ cf_corr_store_append(struct cf_corr_store *store, const struct cf_corr_event *ev
             return -1;
         (void)cf_corr_store_reconcile(store, now_ms);
     }
-    *ret_receipt = (struct cf_corr_receipt){(uint64_t)i + 1, cf_event_at(store, i)->received_at_ms, is_new};
+    *ret_receipt = (struct cf_corr_receipt){(uint64_t)i + 1,
+                                            cf_event_at(store, i)->received_at_ms, is_new};
     return 0;
 }
 
 bool
-cf_corr_store_find(const struct cf_corr_store *store, const char *event_id, struct cf_corr_receipt *ret_receipt)
+cf_corr_store_find(const struct cf_corr_store *store, const char *event_id,
+                   struct cf_corr_receipt *ret_receipt)
 {
     unsigned char id[32];
     uint32_t i;
@@ -409,7 +424,8 @@ cf_corr_store_find(const struct cf_corr_store *store, const char *event_id, stru
     i = cf_store_find_event(store, id);
     if (i == CF_NONE)
         return false;
-    *ret_receipt = (struct cf_corr_receipt){(uint64_t)i + 1, cf_event_at(store, i)->received_at_ms, false};
+    *ret_receipt = (struct cf_corr_receipt){(uint64_t)i + 1,
+                                            cf_event_at(store, i)->received_at_ms, false};
     return true;
 }
 
@@ -440,7 +456,8 @@ cf_store_read(const struct cf_corr_store *store, uint32_t event, struct cf_error
     const char *text = store->fetch(store->user, cf_event_at(store, event)->where, &len);
 
     if (text == NULL) {
-        (void)cf_error_set(err, CF_ERROR_INTERNAL, 0, "event %u cannot be read back", event + 1);
+        (void)cf_error_set(err, CF_ERROR_INTERNAL, 0, "event %u cannot be read back",
+                           event + 1);
         return NULL;
     }
     if (cf_corr_event_parse(text, len, CF_CORR_FULL, &read, &refusal) < 0) {

@@ -69,8 +69,8 @@ struct cf_wait {
 /* What is saved besides the arrays. */
 struct cf_store_head {
     char project_id[CF_CORR_UUID_SIZE];
-    unsigned char key[16];     /* of every hash and priority */
-    int64_t last_change_ms;    /* of the last batch that changed a status or a tip */
+    unsigned char key[16];  /* of every hash and priority */
+    int64_t last_change_ms; /* of the last batch that changed a status or a tip */
     uint32_t frontier_first, frontier_last, free_wait;
     struct cf_treap tips_by_group, tips_by_expiry;
 };
@@ -117,32 +117,37 @@ void cf_store_init_arrays(struct cf_corr_store *store);
 uint32_t cf_store_hash(const struct cf_corr_store *store, const void *bytes, size_t len);
 uint32_t cf_store_find_event(const struct cf_corr_store *store, const unsigned char id[32]);
 uint32_t cf_store_find_text(const struct cf_corr_store *store, const char *bytes, size_t len);
-uint32_t cf_store_find_focus(const struct cf_corr_store *store, uint32_t repository, uint32_t thread);
+uint32_t cf_store_find_focus(const struct cf_corr_store *store, uint32_t repository,
+                             uint32_t thread);
 
 /* The first event of a session and number; CF_NONE when there is none. */
-uint32_t cf_store_find_slot(const struct cf_corr_store *store, uint32_t session, uint64_t session_seq);
+uint32_t cf_store_find_slot(const struct cf_corr_store *store, uint32_t session,
+                            uint64_t session_seq);
 
 /* The stored event, read back and parsed: returned, yours. NULL with `err` filled. */
-struct cf_corr_event *cf_store_read(const struct cf_corr_store *store, uint32_t event, struct cf_error *err);
+struct cf_corr_event *cf_store_read(const struct cf_corr_store *store, uint32_t event,
+                                    struct cf_error *err);
 
 /* ---- lineage.c ---- */
 
 /* Room for one more claim event; then an addition cannot fail. */
 int cf_lineage_room(struct cf_corr_store *store);
 
-/* Judges a claim event that was just stored (claims[claim]), then lets one batch run. `claim` may
- * be CF_NONE: an ordinary event may be what others wait for. */
-void cf_lineage_add(struct cf_corr_store *store, uint32_t event, uint32_t claim, int64_t now_ms);
+/* Judges a claim event that was just stored (claims[claim]), then lets one batch run. `claim`
+ * may be CF_NONE: an ordinary event may be what others wait for. */
+void cf_lineage_add(struct cf_corr_store *store, uint32_t event, uint32_t claim,
+                    int64_t now_ms);
 
-/* Tips of a claim in order of generation, then id; and open or renew tips of a repository in order
- * of expiry, claim id, id. Each returns a claim or CF_NONE. */
+/* Tips of a claim in order of generation, then id; and open or renew tips of a repository in
+ * order of expiry, claim id, id. Each returns a claim or CF_NONE. */
 uint32_t cf_tips_first(const struct cf_corr_store *store, uint32_t group);
 uint32_t cf_tips_next(const struct cf_corr_store *store, uint32_t claim);
 uint32_t cf_live_first(const struct cf_corr_store *store, uint32_t repository, int64_t now_ms);
 uint32_t cf_live_next(const struct cf_corr_store *store, uint32_t claim);
 
 /* The newest expiry that has passed among the tips of a repository, or CF_NO_TIME. */
-int64_t cf_live_last_expired(const struct cf_corr_store *store, uint32_t repository, int64_t now_ms);
+int64_t cf_live_last_expired(const struct cf_corr_store *store, uint32_t repository,
+                             int64_t now_ms);
 
 /* ---- projections ---- */
 
@@ -153,21 +158,24 @@ struct cf_picked {
 };
 
 /* Active claims of the query in order, at most 128, and whether something was left out. */
-void cf_pick_claims(const struct cf_corr_store *store, const struct cf_corr_query *query, int64_t now_ms,
-                    struct cf_picked *ret_picked);
-/* Their rows as a JSON array's inside; sets picked->is_truncated when a row had too many rivals. */
-int cf_put_claim_rows(struct cf_buf *to, const struct cf_corr_store *store, struct cf_picked *picked,
-                      struct cf_error *err);
+void cf_pick_claims(const struct cf_corr_store *store, const struct cf_corr_query *query,
+                    int64_t now_ms, struct cf_picked *ret_picked);
+/* Their rows as a JSON array's inside; sets picked->is_truncated when a row had too many
+ * rivals. */
+int cf_put_claim_rows(struct cf_buf *to, const struct cf_corr_store *store,
+                      struct cf_picked *picked, struct cf_error *err);
 /* "protocol" to "truncated", without the braces. */
 void cf_put_projection_head(struct cf_buf *to, const struct cf_corr_store *store,
-                            const struct cf_corr_query *query, int64_t now_ms, bool is_truncated);
+                            const struct cf_corr_query *query, int64_t now_ms,
+                            bool is_truncated);
 /* {event, receipt, missing_parents, lineage_status} without its braces. */
-int cf_put_record(struct cf_buf *to, const struct cf_corr_store *store, uint32_t event, struct cf_error *err);
+int cf_put_record(struct cf_buf *to, const struct cf_corr_store *store, uint32_t event,
+                  struct cf_error *err);
 /* The inside of an array: ids of the event's parents that are not stored. Returns how many. */
 size_t cf_put_missing_parents(struct cf_buf *to, const struct cf_corr_store *store,
                               const struct cf_corr_event *event);
 /* "id","id" of at most 16 events of a fork; `must` (or CF_NONE) is always among them. */
-void cf_put_fork_ids(struct cf_buf *to, const struct cf_corr_store *store, const struct cf_fork *fork,
-                     uint32_t must);
+void cf_put_fork_ids(struct cf_buf *to, const struct cf_corr_store *store,
+                     const struct cf_fork *fork, uint32_t must);
 
 #endif

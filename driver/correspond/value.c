@@ -16,45 +16,24 @@ cf_corr_value_free(struct cf_corr_value *value)
 }
 
 const struct cf_node *
-cf_value_member(const struct cf_corr_value *value, const struct cf_node *object, const char *name)
+cf_value_member(const struct cf_corr_value *value, const struct cf_node *object,
+                const char *name)
 {
     size_t len = strlen(name);
 
-    for (const struct cf_node *m = cf_value_child(value, object); m != NULL; m = cf_value_next(value, m)) {
+    for (const struct cf_node *m = cf_value_child(value, object); m != NULL;
+         m = cf_value_next(value, m)) {
         if (m->name_len == len && memcmp(m->name, name, len) == 0)
             return m;
     }
     return NULL;
 }
 
-/*
- * UTF-8 sorts like UTF-16 except where a supplementary character (lead byte F0-F4) meets
- * U+E000-U+FFFF (lead byte EE or EF): its first unit is a surrogate, so it comes first. Two valid
- * strings first differ either in two lead bytes or in two continuation bytes, so moving EE and EF
- * above F4 is all it takes.
+/* How a byte is written inside a string: 0 as it is, 'u' as \u00xx, else behind a backslash.
  */
-static unsigned
-utf16_rank(unsigned char byte)
-{
-    return byte == 0xee || byte == 0xef ? byte + 0x10u : byte;
-}
-
-int
-cf_utf16_order(const char *a, size_t a_len, const char *b, size_t b_len)
-{
-    size_t least = a_len < b_len ? a_len : b_len;
-
-    for (size_t i = 0; i < least; i++) {
-        if (a[i] != b[i])
-            return utf16_rank((unsigned char)a[i]) < utf16_rank((unsigned char)b[i]) ? -1 : 1;
-    }
-    return a_len == b_len ? 0 : a_len < b_len ? -1 : 1;
-}
-
-/* How a byte is written inside a string: 0 as it is, 'u' as \u00xx, else behind a backslash. */
 static const char escape_of[256] = {
-    [0 ... 7] = 'u', ['\b'] = 'b', ['\t'] = 't',   ['\n'] = 'n', [11] = 'u',
-    ['\f'] = 'f',   ['\r'] = 'r', [14 ... 31] = 'u', ['"'] = '"', ['\\'] = '\\',
+    [0 ... 7] = 'u', ['\b'] = 'b', ['\t'] = 't',      ['\n'] = 'n', [11] = 'u',
+    ['\f'] = 'f',    ['\r'] = 'r', [14 ... 31] = 'u', ['"'] = '"',  ['\\'] = '\\',
 };
 
 char *
@@ -155,7 +134,8 @@ cf_value_write(const struct cf_corr_value *value, const struct cf_node *node, ch
 }
 
 /* No spelling is shorter than the canonical one: every raw byte stands for itself and every
- * escape is at least as long as what replaces it. One comma too many is written and taken back. */
+ * escape is at least as long as what replaces it. One comma too many is written and taken
+ * back. */
 size_t
 cf_corr_value_room(const struct cf_corr_value *value)
 {
@@ -172,8 +152,8 @@ cf_corr_value_canonical(const struct cf_corr_value *value, char *out)
 }
 
 int
-cf_corr_canonicalize(const char *bytes, size_t len, size_t limit, char **ret_bytes, size_t *ret_len,
-                     struct cf_corr_refusal *refusal)
+cf_corr_canonicalize(const char *bytes, size_t len, size_t limit, char **ret_bytes,
+                     size_t *ret_len, struct cf_corr_refusal *refusal)
 {
     struct cf_corr_value *value;
     char *out;

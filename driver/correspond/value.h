@@ -16,8 +16,8 @@ enum cf_value_type {
 
 #define CF_NO_NODE UINT32_MAX
 
-/* Strings are decoded, valid UTF-8, without U+0000, and NUL-terminated. The members of an object
- * hang in canonical order (UTF-16 code units), whatever order the text had. */
+/* Strings are decoded, valid UTF-8, without U+0000, and NUL-terminated. The members of an
+ * object hang in canonical order (UTF-16 code units), whatever order the text had. */
 struct cf_node {
     enum cf_value_type type;
     uint32_t next; /* sibling */
@@ -34,7 +34,7 @@ struct cf_node {
 struct cf_corr_value {
     struct cf_node *nodes; /* [0] is the root */
     uint32_t count, cap;
-    char *text;            /* our copy; strings are decoded in place */
+    char *text; /* our copy; strings are decoded in place */
     size_t len;
 };
 
@@ -51,15 +51,21 @@ cf_value_next(const struct cf_corr_value *value, const struct cf_node *node)
 }
 
 /* The member `name` of an object, or NULL. */
-const struct cf_node *cf_value_member(const struct cf_corr_value *value, const struct cf_node *object,
-                                      const char *name);
+const struct cf_node *cf_value_member(const struct cf_corr_value *value,
+                                      const struct cf_node *object, const char *name);
 
-/* Writes the canonical form of `node`; `out` has room for the text it was parsed from. Returns the
- * end of what was written. */
+/* Writes the canonical form of `node`; `out` has room for the text it was parsed from. Returns
+ * the end of what was written. */
 char *cf_value_write(const struct cf_corr_value *value, const struct cf_node *node, char *out);
 
 /* Writes one string with its quotes; at most 6 * len + 2 bytes. Returns the end. */
 char *cf_value_write_string(const char *text, size_t len, char *out);
+
+/* Judges one number token: NULL, and *ret_integer is written, or the reason. */
+const char *cf_judge_number(const char *s, size_t len, int64_t *ret_integer);
+
+/* Sorts a list of siblings by name; returns the new first. */
+uint32_t cf_sort_members(struct cf_node *nodes, uint32_t first);
 
 /* Order of two UTF-8 strings by UTF-16 code units, shorter prefix first. */
 int cf_utf16_order(const char *a, size_t a_len, const char *b, size_t b_len);

@@ -32,8 +32,8 @@ static bool
 is_blank_or_control(uint32_t code)
 {
     return code <= 0x20 || (code >= 0x7f && code <= 0xa0) || code == 0x1680 ||
-           (code >= 0x2000 && code <= 0x200a) || code == 0x2028 || code == 0x2029 || code == 0x202f ||
-           code == 0x205f || code == 0x3000 || code == 0xfeff;
+           (code >= 0x2000 && code <= 0x200a) || code == 0x2028 || code == 0x2029 ||
+           code == 0x202f || code == 0x205f || code == 0x3000 || code == 0xfeff;
 }
 
 /* The contract's vector file carries U+2026 where its rule speaks of the control U+0085 (a
@@ -47,7 +47,8 @@ is_path_vector_ellipsis(uint32_t code)
 static bool
 is_path_forbidden(uint32_t code)
 {
-    return is_control(code) || (code < 0x80 && code != 0 && strchr("\\*?[]{}!", (int)code) != NULL) ||
+    return is_control(code) ||
+           (code < 0x80 && code != 0 && strchr("\\*?[]{}!", (int)code) != NULL) ||
            is_path_vector_ellipsis(code);
 }
 
@@ -91,7 +92,8 @@ has_empty_or_dot_segment(const char *text, size_t len)
         if (i < len && text[i] != '/')
             continue;
         size_t size = i - start;
-        if (size == 0 || (size == 1 && text[start] == '.') || (size == 2 && memcmp(text + start, "..", 2) == 0))
+        if (size == 0 || (size == 1 && text[start] == '.') ||
+            (size == 2 && memcmp(text + start, "..", 2) == 0))
             return true;
         start = i + 1;
     }
@@ -118,7 +120,8 @@ has_scheme(const char *text, size_t len)
         bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
         if (c == ':')
             return i > 0;
-        if (!is_letter && (i == 0 || !((c >= '0' && c <= '9') || c == '+' || c == '.' || c == '-')))
+        if (!is_letter &&
+            (i == 0 || !((c >= '0' && c <= '9') || c == '+' || c == '.' || c == '-')))
             return false;
     }
     return false;
@@ -159,7 +162,8 @@ cf_corr_check_revision(const char *text, size_t len)
 static bool
 is_sha256_name(const char *text, size_t len)
 {
-    return len == CF_CORR_ID_SIZE - 1 && memcmp(text, "sha256:", 7) == 0 && cf_is_hex(text + 7, 64);
+    return len == CF_CORR_ID_SIZE - 1 && memcmp(text, "sha256:", 7) == 0 &&
+           cf_is_hex(text + 7, 64);
 }
 
 const char *
@@ -188,14 +192,16 @@ cf_check_branch(const char *text, size_t len)
     return has_any(text, len, is_control) ? "branch_control_not_admitted" : NULL;
 }
 
-/* libsodium's decoder ignores nothing, wants no padding and refuses spare bits that are set. */
+/* libsodium's decoder ignores nothing, wants no padding and refuses spare bits that are set.
+ */
 int
 cf_b64url_decode(const char *text, size_t len, unsigned char *out, size_t size)
 {
     size_t got;
     const char *end;
 
-    if (sodium_base642bin(out, size, text, len, NULL, &got, &end, sodium_base64_VARIANT_URLSAFE_NO_PADDING) != 0)
+    if (sodium_base642bin(out, size, text, len, NULL, &got, &end,
+                          sodium_base64_VARIANT_URLSAFE_NO_PADDING) != 0)
         return -1;
     return got == size && end == text + len ? 0 : -1;
 }
@@ -203,8 +209,9 @@ cf_b64url_decode(const char *text, size_t len, unsigned char *out, size_t size)
 void
 cf_b64url_encode(const unsigned char *bytes, size_t len, char *out)
 {
-    (void)sodium_bin2base64(out, sodium_base64_ENCODED_LEN(len, sodium_base64_VARIANT_URLSAFE_NO_PADDING), bytes,
-                            len, sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+    (void)sodium_bin2base64(
+        out, sodium_base64_ENCODED_LEN(len, sodium_base64_VARIANT_URLSAFE_NO_PADDING), bytes,
+        len, sodium_base64_VARIANT_URLSAFE_NO_PADDING);
 }
 
 const char *
@@ -212,7 +219,9 @@ cf_check_signature(const char *text, size_t len)
 {
     unsigned char bytes[crypto_sign_BYTES];
 
-    return cf_b64url_decode(text, len, bytes, sizeof bytes) == 0 ? NULL : "signature_not_canonical_base64url";
+    return cf_b64url_decode(text, len, bytes, sizeof bytes) == 0
+               ? NULL
+               : "signature_not_canonical_base64url";
 }
 
 void
@@ -300,7 +309,8 @@ cf_id_print(const unsigned char bytes[32], char out[CF_CORR_ID_SIZE])
 static bool
 is_below(const char *path, const char *prefix, size_t prefix_len)
 {
-    return strncmp(path, prefix, prefix_len) == 0 && (path[prefix_len] == '\0' || path[prefix_len] == '/');
+    return strncmp(path, prefix, prefix_len) == 0 &&
+           (path[prefix_len] == '\0' || path[prefix_len] == '/');
 }
 
 bool

@@ -1,4 +1,5 @@
-/* correspond/words.h: rules about single strings, shared by the event checks and the callers. */
+/* correspond/words.h: rules about single strings, shared by the event checks and the callers.
+ */
 #ifndef CF_CORRESPOND_WORDS_H
 #define CF_CORRESPOND_WORDS_H
 

@@ -21,9 +21,13 @@
 int
 cf_journal_locked_error(const struct cf_journal *journal, struct cf_error *err)
 {
-    cf_error_set(err, CF_ERROR_LEASE, EWOULDBLOCK, "journal %s is being written by another process and did not "
-                 "become free in %u ms", journal->dir, journal->lock_wait_ms);
-    return cf_error_fix(err, "try again; if no process of yours writes it, look who holds %s/lock (fuser)", journal->dir);
+    cf_error_set(err, CF_ERROR_LEASE, EWOULDBLOCK,
+                 "journal %s is being written by another process and did not "
+                 "become free in %u ms",
+                 journal->dir, journal->lock_wait_ms);
+    return cf_error_fix(
+        err, "try again; if no process of yours writes it, look who holds %s/lock (fuser)",
+        journal->dir);
 }
 
 int
@@ -31,20 +35,25 @@ cf_journal_try_lock(struct cf_journal *journal, bool *ret_held, struct cf_error 
 {
     *ret_held = false;
     if (journal->is_failed) {
-        cf_error_set(err, CF_ERROR_INTERNAL, 0, "journal %s: an earlier write failed half-way", journal->dir);
-        return cf_error_fix(err, "open the journal again; what was half-written is put aside then");
+        cf_error_set(err, CF_ERROR_INTERNAL, 0, "journal %s: an earlier write failed half-way",
+                     journal->dir);
+        return cf_error_fix(err,
+                            "open the journal again; what was half-written is put aside then");
     }
     if (journal->lock_fd < 0)
-        journal->lock_fd = openat(journal->dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        journal->lock_fd =
+            openat(journal->dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (journal->lock_fd < 0)
-        return cf_error_set(err, CF_ERROR_CONFIG, errno, "opening %s/lock: %s", journal->dir, strerror(errno));
+        return cf_error_set(err, CF_ERROR_CONFIG, errno, "opening %s/lock: %s", journal->dir,
+                            strerror(errno));
     if (flock(journal->lock_fd, LOCK_EX | LOCK_NB) == 0)
         return 0;
     if (errno == EWOULDBLOCK || errno == EINTR) {
         *ret_held = true;
         return -1;
     }
-    return cf_error_set(err, CF_ERROR_CONFIG, errno, "locking %s/lock: %s", journal->dir, strerror(errno));
+    return cf_error_set(err, CF_ERROR_CONFIG, errno, "locking %s/lock: %s", journal->dir,
+                        strerror(errno));
 }
 
 /* Asks again every few milliseconds: flock has no deadline of its own. */
@@ -91,15 +100,17 @@ write_whole(int fd, const char *bytes, size_t len, uint64_t at)
 }
 
 int
-cf_journal_write_error(struct cf_journal *journal, int number, const char *doing, struct cf_error *err)
+cf_journal_write_error(struct cf_journal *journal, int number, const char *doing,
+                       struct cf_error *err)
 {
-    /* What part of it reached the disk is unknown now. Cut back what we can; the next open sorts
-     * out the rest. */
+    /* What part of it reached the disk is unknown now. Cut back what we can; the next open
+     * sorts out the rest. */
     journal->is_failed = true;
     (void)!ftruncate(journal->log_fd, (off_t)journal->end);
-    cf_error_set(err, number == EBADF || number == EACCES ? CF_ERROR_CONFIG : CF_ERROR_INTERNAL, number,
-                 "%s %s/" CF_LOG_NAME ": %s; nothing was acknowledged", doing, journal->dir,
-                 number == EBADF ? "it is open for reading only" : strerror(number));
+    cf_error_set(
+        err, number == EBADF || number == EACCES ? CF_ERROR_CONFIG : CF_ERROR_INTERNAL, number,
+        "%s %s/" CF_LOG_NAME ": %s; nothing was acknowledged", doing, journal->dir,
+        number == EBADF ? "it is open for reading only" : strerror(number));
     return -1;
 }
 
@@ -111,8 +122,10 @@ put_aside(struct cf_journal *journal, const char *bytes, size_t len)
     int fd = -1, status;
 
     for (unsigned i = 0; i < 100 && fd < 0; i++) {
-        (void)snprintf(recovery->kept_as, sizeof recovery->kept_as, "torn-%" PRIu64 "-%u", journal->end, i);
-        fd = openat(journal->dir_fd, recovery->kept_as, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        (void)snprintf(recovery->kept_as, sizeof recovery->kept_as, "torn-%" PRIu64 "-%u",
+                       journal->end, i);
+        fd = openat(journal->dir_fd, recovery->kept_as,
+                    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd < 0 && errno != EEXIST)
             return -1;
     }
@@ -123,22 +136,28 @@ put_aside(struct cf_journal *journal, const char *bytes, size_t len)
     return status;
 }
 
-/* A record that lacks its newline alone is whole: it gets one. A wrong byte in the newline's place
- * is no crash but damage. */
+/* A record that lacks its newline alone is whole: it gets one. A wrong byte in the newline's
+ * place is no crash but damage. */
 static int
-finish_line(struct cf_journal *journal, const char *bytes, size_t len, bool *ret_finished, struct cf_error *err)
+finish_line(struct cf_journal *journal, const char *bytes, size_t len, bool *ret_finished,
+            struct cf_error *err)
 {
     struct cf_digest computed;
     struct cf_record record;
 
     *ret_finished = false;
-    if (len > 1 && cf_record_read(bytes, len - 1, &journal->digest, &record, &computed) == NULL) {
-        cf_error_set(err, CF_ERROR_CONFIG, 0, "journal %s is damaged: its last record ends in a wrong byte", journal->dir);
-        return cf_error_fix(err, "name it with: cfrunner correspond journal verify %s", journal->dir);
+    if (len > 1 &&
+        cf_record_read(bytes, len - 1, &journal->digest, &record, &computed) == NULL) {
+        cf_error_set(err, CF_ERROR_CONFIG, 0,
+                     "journal %s is damaged: its last record ends in a wrong byte",
+                     journal->dir);
+        return cf_error_fix(err, "name it with: cfrunner correspond journal verify %s",
+                            journal->dir);
     }
     if (cf_record_read(bytes, len, &journal->digest, &record, &computed) != NULL)
         return 0;
-    if (write_whole(journal->log_fd, "\n", 1, journal->end + len) < 0 || fdatasync(journal->log_fd) < 0)
+    if (write_whole(journal->log_fd, "\n", 1, journal->end + len) < 0 ||
+        fdatasync(journal->log_fd) < 0)
         return cf_journal_write_error(journal, errno, "finishing the last record of", err);
     *ret_finished = true;
     return 0;
@@ -152,14 +171,19 @@ cf_journal_recover(struct cf_journal *journal, uint64_t rest, struct cf_error *e
     int status = torn == NULL ? cf_error_memory(err) : 0;
 
     memset(&journal->recovery, 0, sizeof journal->recovery);
-    if (status == 0 && pread(journal->log_fd, torn, rest, (off_t)journal->end) != (ssize_t)rest)
-        status = cf_error_set(err, CF_ERROR_INTERNAL, EIO, "reading the end of %s/" CF_LOG_NAME, journal->dir);
+    if (status == 0 &&
+        pread(journal->log_fd, torn, rest, (off_t)journal->end) != (ssize_t)rest)
+        status = cf_error_set(err, CF_ERROR_INTERNAL, EIO,
+                              "reading the end of %s/" CF_LOG_NAME, journal->dir);
     if (status == 0)
         status = finish_line(journal, torn, rest, &is_finished, err);
     if (status == 0 && !is_finished && put_aside(journal, torn, rest) < 0)
-        status = cf_error_set(err, CF_ERROR_INTERNAL, errno, "putting a torn record of %s aside: %s", journal->dir,
+        status = cf_error_set(err, CF_ERROR_INTERNAL, errno,
+                              "putting a torn record of %s aside: %s", journal->dir,
                               strerror(errno));
-    if (status == 0 && !is_finished && (ftruncate(journal->log_fd, (off_t)journal->end) < 0 || fdatasync(journal->log_fd) < 0))
+    if (status == 0 && !is_finished &&
+        (ftruncate(journal->log_fd, (off_t)journal->end) < 0 ||
+         fdatasync(journal->log_fd) < 0))
         status = cf_journal_write_error(journal, errno, "cutting a torn record off", err);
     free(torn);
     if (status == 0) {
@@ -185,7 +209,8 @@ begin(struct cf_journal *journal, struct cf_error *err)
     memset(&journal->recovery, 0, sizeof journal->recovery);
     if (cf_journal_lock(journal, err) < 0)
         return -1;
-    if (cf_journal_catch_up(journal, &rest, err) < 0 || (rest > 0 && cf_journal_recover(journal, rest, err) < 0)) {
+    if (cf_journal_catch_up(journal, &rest, err) < 0 ||
+        (rest > 0 && cf_journal_recover(journal, rest, err) < 0)) {
         cf_journal_unlock(journal);
         return -1;
     }
@@ -212,7 +237,8 @@ commit(struct cf_journal *journal, const struct cf_buf *lines, struct cf_error *
 }
 
 enum cf_verdict
-cf_journal_judge(const struct cf_journal *journal, const struct cf_corr_event *event, struct cf_corr_refusal *refusal)
+cf_journal_judge(const struct cf_journal *journal, const struct cf_corr_event *event,
+                 struct cf_corr_refusal *refusal)
 {
     struct cf_corr_event_view view;
     struct cf_corr_receipt receipt;
@@ -230,11 +256,13 @@ cf_journal_judge(const struct cf_journal *journal, const struct cf_corr_event *e
         return CF_VERDICT_REFUSED;
     if (cf_corr_store_find(journal->store, view.id, &receipt))
         return CF_VERDICT_RETRY;
-    return cf_corr_event_verify_signature(event, journal->keyring, refusal) < 0 ? CF_VERDICT_REFUSED : CF_VERDICT_NEW;
+    return cf_corr_event_verify_signature(event, journal->keyring, refusal) < 0
+               ? CF_VERDICT_REFUSED
+               : CF_VERDICT_NEW;
 }
 
-/* A retry stores nothing. It runs a batch while one is due, and syncs: the first writer may have
- * died between its write and its sync. */
+/* A retry stores nothing. It runs a batch while one is due, and syncs: the first writer may
+ * have died between its write and its sync. */
 static int
 answer_retry(struct cf_journal *journal, const struct cf_corr_event *event, int64_t now_ms,
              struct cf_corr_receipt *ret_receipt, struct cf_error *err)
@@ -249,12 +277,14 @@ answer_retry(struct cf_journal *journal, const struct cf_corr_event *event, int6
         cf_record_put_batch(&lines, &digest, now_ms);
         status = commit(journal, &lines, err);
     } else if (fdatasync(journal->log_fd) < 0) {
-        status = cf_error_set(err, CF_ERROR_INTERNAL, errno, "syncing %s: %s", journal->dir, strerror(errno));
+        status = cf_error_set(err, CF_ERROR_INTERNAL, errno, "syncing %s: %s", journal->dir,
+                              strerror(errno));
     }
     cf_buf_release(&lines);
     cf_corr_event_view(event, &view);
     if (status == 0 && !cf_corr_store_find(journal->store, view.id, ret_receipt))
-        status = cf_error_set(err, CF_ERROR_INTERNAL, 0, "a stored event is not there any more");
+        status =
+            cf_error_set(err, CF_ERROR_INTERNAL, 0, "a stored event is not there any more");
     return status;
 }
 
@@ -277,8 +307,9 @@ append_new(struct cf_journal *journal, const struct cf_corr_event *event, int64_
 }
 
 int
-cf_journal_append(struct cf_journal *journal, const struct cf_corr_event *event, int64_t now_ms,
-                  struct cf_corr_receipt *ret_receipt, struct cf_corr_refusal *refusal, struct cf_error *err)
+cf_journal_append(struct cf_journal *journal, const struct cf_corr_event *event,
+                  int64_t now_ms, struct cf_corr_receipt *ret_receipt,
+                  struct cf_corr_refusal *refusal, struct cf_error *err)
 {
     int status = 1;
 
@@ -299,7 +330,8 @@ cf_journal_append(struct cf_journal *journal, const struct cf_corr_event *event,
 }
 
 int
-cf_journal_trust(struct cf_journal *journal, const struct cf_corr_keyring *keys, int64_t now_ms, struct cf_error *err)
+cf_journal_trust(struct cf_journal *journal, const struct cf_corr_keyring *keys,
+                 int64_t now_ms, struct cf_error *err)
 {
     struct cf_digest digest;
     struct cf_buf lines;
@@ -311,7 +343,8 @@ cf_journal_trust(struct cf_journal *journal, const struct cf_corr_keyring *keys,
     cf_buf_init(&lines, 0);
     cf_record_put_keys(&lines, &digest, keys, now_ms);
     if (lines.len > CF_LOG_LINE_MAX / 2)
-        status = cf_error_set(err, CF_ERROR_TOO_LARGE, 0, "too many keys for one record of the journal");
+        status = cf_error_set(err, CF_ERROR_TOO_LARGE, 0,
+                              "too many keys for one record of the journal");
     else
         status = commit(journal, &lines, err);
     cf_buf_release(&lines);
@@ -321,8 +354,8 @@ cf_journal_trust(struct cf_journal *journal, const struct cf_corr_keyring *keys,
 
 /* ---- reading ---- */
 
-/* Before a read of claims: one batch while one is due, on record, so that the next reader goes on
- * from there. A journal that may only be read is reconciled in memory. */
+/* Before a read of claims: one batch while one is due, on record, so that the next reader goes
+ * on from there. A journal that may only be read is reconciled in memory. */
 static int
 reconcile_for_read(struct cf_journal *journal, int64_t now_ms, struct cf_error *err)
 {
@@ -352,8 +385,8 @@ reconcile_for_read(struct cf_journal *journal, int64_t now_ms, struct cf_error *
 }
 
 char *
-cf_journal_claims(struct cf_journal *journal, const struct cf_corr_query *query, int64_t now_ms, size_t *ret_len,
-                  struct cf_error *err)
+cf_journal_claims(struct cf_journal *journal, const struct cf_corr_query *query,
+                  int64_t now_ms, size_t *ret_len, struct cf_error *err)
 {
     if (reconcile_for_read(journal, now_ms, err) < 0)
         return NULL;
@@ -361,8 +394,8 @@ cf_journal_claims(struct cf_journal *journal, const struct cf_corr_query *query,
 }
 
 char *
-cf_journal_voice(struct cf_journal *journal, const struct cf_corr_query *query, int64_t now_ms, size_t *ret_len,
-                 struct cf_error *err)
+cf_journal_voice(struct cf_journal *journal, const struct cf_corr_query *query, int64_t now_ms,
+                 size_t *ret_len, struct cf_error *err)
 {
     if (reconcile_for_read(journal, now_ms, err) < 0)
         return NULL;
@@ -370,7 +403,8 @@ cf_journal_voice(struct cf_journal *journal, const struct cf_corr_query *query, 
 }
 
 char *
-cf_journal_page(struct cf_journal *journal, const uint64_t *after, unsigned limit, size_t *ret_len, struct cf_error *err)
+cf_journal_page(struct cf_journal *journal, const uint64_t *after, unsigned limit,
+                size_t *ret_len, struct cf_error *err)
 {
     if (cf_journal_refresh(journal, err) < 0)
         return NULL;

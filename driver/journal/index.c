@@ -1,7 +1,7 @@
 /*
- * The index file: a store, its keys and the place in the log up to which they are right, as one
- * block that is mapped and used where it lies. Derived, never needed: a missing, damaged or
- * foreign one only makes the next open read the log from its start.
+ * The index file: a store, its keys and the place in the log up to which they are right, as
+ * one block that is mapped and used where it lies. Derived, never needed: a missing, damaged
+ * or foreign one only makes the next open read the log from its start.
  */
 #include "journal/room.h"
 
@@ -48,7 +48,8 @@ checksum(const void *bytes, size_t len)
     }
     for (; len > 0; at++, len--)
         lane[0] = (lane[0] ^ *at) * 0xff51afd7ed558ccdu;
-    return lane[0] ^ (lane[1] << 13 | lane[1] >> 51) ^ (lane[2] << 29 | lane[2] >> 35) ^ (lane[3] << 43 | lane[3] >> 21);
+    return lane[0] ^ (lane[1] << 13 | lane[1] >> 51) ^ (lane[2] << 29 | lane[2] >> 35) ^
+           (lane[3] << 43 | lane[3] >> 21);
 }
 
 static uint64_t
@@ -63,13 +64,16 @@ checksum_of(const struct index_head *head, uint64_t size)
 static const char *
 check_head(const struct index_head *head, uint64_t size)
 {
-    if (size < sizeof *head || head->magic != INDEX_MAGIC || head->head_size != sizeof *head || head->size != size)
+    if (size < sizeof *head || head->magic != INDEX_MAGIC || head->head_size != sizeof *head ||
+        head->size != size)
         return "index_malformed";
     if (head->checksum != checksum_of(head, size))
         return "index_checksum_mismatch";
-    if (head->block_at > size || head->block_size > size - head->block_at || head->block_at % 64 != 0 ||
+    if (head->block_at > size || head->block_size > size - head->block_at ||
+        head->block_at % 64 != 0 ||
         head->key_count > (head->block_at - sizeof *head) / sizeof(struct cf_corr_key) ||
-        memchr(head->project_id, '\0', CF_CORR_UUID_SIZE) == NULL || head->last_at >= head->end)
+        memchr(head->project_id, '\0', CF_CORR_UUID_SIZE) == NULL ||
+        head->last_at >= head->end)
         return "index_malformed";
     return NULL;
 }
@@ -85,7 +89,8 @@ map_index(int dir_fd, size_t *ret_size)
 
     if (fd < 0)
         return NULL;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size >= (off_t)sizeof(struct index_head))
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+        st.st_size >= (off_t)sizeof(struct index_head))
         map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
     (void)close(fd);
     if (map == MAP_FAILED)
@@ -111,9 +116,11 @@ is_of_this_log(const struct cf_journal *journal, const struct index_head *head)
 
     if (len > CF_LOG_LINE_MAX || (line = malloc(len)) == NULL)
         return false;
-    is_same = pread(journal->log_fd, line, len, (off_t)head->last_at) == (ssize_t)len && line[len - 1] == '\n';
+    is_same = pread(journal->log_fd, line, len, (off_t)head->last_at) == (ssize_t)len &&
+              line[len - 1] == '\n';
     if (is_same) {
-        (void)cf_record_read(line, len - 1, &none, &record, &computed); /* only for the digest as written */
+        (void)cf_record_read(line, len - 1, &none, &record,
+                             &computed); /* only for the digest as written */
         is_same = memcmp(&record.digest, &head->digest, sizeof record.digest) == 0;
     }
     free(line);
@@ -125,7 +132,8 @@ use_index(struct cf_journal *journal, struct index_head *head)
 {
     const struct cf_corr_key *keys = (const struct cf_corr_key *)(head + 1);
 
-    journal->store = cf_corr_store_load((char *)head + head->block_at, head->block_size, cf_journal_fetch, journal);
+    journal->store = cf_corr_store_load((char *)head + head->block_at, head->block_size,
+                                        cf_journal_fetch, journal);
     if (journal->store == NULL)
         return -1;
     for (uint64_t i = 0; i < head->key_count; i++) {
@@ -151,7 +159,8 @@ cf_index_load(struct cf_journal *journal)
 
     if (head == NULL)
         return;
-    if (check_head(head, size) != NULL || !is_of_this_log(journal, head) || use_index(journal, head) < 0) {
+    if (check_head(head, size) != NULL || !is_of_this_log(journal, head) ||
+        use_index(journal, head) < 0) {
         (void)munmap(head, size);
         return;
     }
@@ -166,7 +175,8 @@ cf_index_check(int dir_fd, bool *ret_is_absent)
     struct index_head *head;
     const char *reason;
 
-    *ret_is_absent = faccessat(dir_fd, INDEX_NAME, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+    *ret_is_absent =
+        faccessat(dir_fd, INDEX_NAME, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
     if (*ret_is_absent)
         return NULL;
     head = map_index(dir_fd, &size);
@@ -178,7 +188,8 @@ cf_index_check(int dir_fd, bool *ret_is_absent)
 }
 
 static void
-fill_index(const struct cf_journal *journal, struct index_head *head, uint64_t block_at, size_t block_size)
+fill_index(const struct cf_journal *journal, struct index_head *head, uint64_t block_at,
+           size_t block_size)
 {
     struct cf_corr_key *keys = (struct cf_corr_key *)(head + 1);
 
@@ -202,7 +213,8 @@ fill_index(const struct cf_journal *journal, struct index_head *head, uint64_t b
 }
 
 static int
-write_index(const struct cf_journal *journal, const char *bytes, size_t len, struct cf_error *err)
+write_index(const struct cf_journal *journal, const char *bytes, size_t len,
+            struct cf_error *err)
 {
     char name[64], random[33];
     int fd;
@@ -212,7 +224,8 @@ write_index(const struct cf_journal *journal, const char *bytes, size_t len, str
     (void)snprintf(name, sizeof name, ".index-%s", random);
     fd = openat(journal->dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
-        return cf_error_set(err, CF_ERROR_INTERNAL, errno, "creating an index in %s: %s", journal->dir, strerror(errno));
+        return cf_error_set(err, CF_ERROR_INTERNAL, errno, "creating an index in %s: %s",
+                            journal->dir, strerror(errno));
     while (len > 0 && is_whole) {
         ssize_t n = write(fd, bytes, len);
         is_whole = n > 0 || (n < 0 && errno == EINTR);
@@ -222,9 +235,11 @@ write_index(const struct cf_journal *journal, const char *bytes, size_t len, str
         }
     }
     /* No sync: what a crash leaves of it does not fit its checksum. */
-    if (close(fd) < 0 || !is_whole || renameat(journal->dir_fd, name, journal->dir_fd, INDEX_NAME) < 0) {
+    if (close(fd) < 0 || !is_whole ||
+        renameat(journal->dir_fd, name, journal->dir_fd, INDEX_NAME) < 0) {
         (void)unlinkat(journal->dir_fd, name, 0); /* may be gone already */
-        return cf_error_set(err, CF_ERROR_INTERNAL, errno, "writing an index in %s: %s", journal->dir, strerror(errno));
+        return cf_error_set(err, CF_ERROR_INTERNAL, errno, "writing an index in %s: %s",
+                            journal->dir, strerror(errno));
     }
     return 0;
 }
@@ -233,7 +248,8 @@ int
 cf_index_save(struct cf_journal *journal, struct cf_error *err)
 {
     size_t block_size = cf_corr_store_save_size(journal->store);
-    uint64_t head_size = sizeof(struct index_head) + cf_corr_keyring_count(journal->keyring) * sizeof(struct cf_corr_key);
+    uint64_t head_size = sizeof(struct index_head) +
+                         cf_corr_keyring_count(journal->keyring) * sizeof(struct cf_corr_key);
     uint64_t block_at = (head_size + BLOCK_ALIGN - 1) / BLOCK_ALIGN * BLOCK_ALIGN;
     struct index_head *head = calloc(1, block_at + block_size);
     int status;

@@ -21,8 +21,8 @@ static int
 file_error(const char *dir, const char *name, const char *doing, struct cf_error *err)
 {
     int number = errno;
-    enum cf_error_kind kind = number == EIO || number == ENOSPC || number == EDQUOT || number == EMFILE ||
-                                      number == ENFILE || number == ENOMEM
+    enum cf_error_kind kind = number == EIO || number == ENOSPC || number == EDQUOT ||
+                                      number == EMFILE || number == ENFILE || number == ENOMEM
                                   ? CF_ERROR_INTERNAL
                                   : CF_ERROR_CONFIG;
 
@@ -30,17 +30,24 @@ file_error(const char *dir, const char *name, const char *doing, struct cf_error
 }
 
 static int
-damage_error(const struct cf_journal *journal, uint64_t at, const char *reason, struct cf_error *err)
+damage_error(const struct cf_journal *journal, uint64_t at, const char *reason,
+             struct cf_error *err)
 {
-    cf_error_set(err, CF_ERROR_CONFIG, 0, "journal %s is damaged behind event %" PRIu64 ", at byte %" PRIu64 ": %s",
-                 journal->dir, journal->store == NULL ? 0 : cf_corr_store_last_seq(journal->store), at, reason);
-    return cf_error_fix(err, "name every damaged record with: cfrunner correspond journal verify %s", journal->dir);
+    cf_error_set(err, CF_ERROR_CONFIG, 0,
+                 "journal %s is damaged behind event %" PRIu64 ", at byte %" PRIu64 ": %s",
+                 journal->dir,
+                 journal->store == NULL ? 0 : cf_corr_store_last_seq(journal->store), at,
+                 reason);
+    return cf_error_fix(
+        err, "name every damaged record with: cfrunner correspond journal verify %s",
+        journal->dir);
 }
 
 /* ---- applying records ---- */
 
 static int
-apply_journal(struct cf_journal *journal, const struct cf_record *record, uint64_t at, struct cf_error *err)
+apply_journal(struct cf_journal *journal, const struct cf_record *record, uint64_t at,
+              struct cf_error *err)
 {
     if (journal->store != NULL)
         return damage_error(journal, at, "record_repeated", err);
@@ -50,8 +57,8 @@ apply_journal(struct cf_journal *journal, const struct cf_record *record, uint64
 }
 
 static int
-apply_event(struct cf_journal *journal, const struct cf_record *record, uint64_t where, uint64_t at,
-            struct cf_error *err)
+apply_event(struct cf_journal *journal, const struct cf_record *record, uint64_t where,
+            uint64_t at, struct cf_error *err)
 {
     struct cf_corr_event *event = NULL;
     struct cf_corr_receipt receipt = {0};
@@ -60,9 +67,11 @@ apply_event(struct cf_journal *journal, const struct cf_record *record, uint64_t
 
     if (record->received_seq != cf_corr_store_last_seq(journal->store) + 1)
         return damage_error(journal, at, "received_seq_out_of_order", err);
-    if (cf_corr_event_parse(record->json, record->json_len, CF_CORR_FULL, &event, &refusal) < 0)
+    if (cf_corr_event_parse(record->json, record->json_len, CF_CORR_FULL, &event, &refusal) <
+        0)
         return damage_error(journal, at, refusal.reason, err);
-    status = cf_corr_store_append(journal->store, event, record->at_ms, where, &receipt, &refusal);
+    status =
+        cf_corr_store_append(journal->store, event, record->at_ms, where, &receipt, &refusal);
     cf_corr_event_free(event);
     if (status < 0)
         return damage_error(journal, at, refusal.reason, err);
@@ -70,8 +79,8 @@ apply_event(struct cf_journal *journal, const struct cf_record *record, uint64_t
 }
 
 static int
-apply_record(struct cf_journal *journal, const struct cf_record *record, const char *line, uint64_t at,
-             struct cf_error *err)
+apply_record(struct cf_journal *journal, const struct cf_record *record, const char *line,
+             uint64_t at, struct cf_error *err)
 {
     struct cf_corr_refusal refusal;
 
@@ -82,14 +91,17 @@ apply_record(struct cf_journal *journal, const struct cf_record *record, const c
     if (record->kind == CF_RECORD_EVENT)
         return apply_event(journal, record, at + (uint64_t)(record->json - line), at, err);
     if (record->kind == CF_RECORD_BATCH)
-        (void)cf_corr_store_reconcile(journal->store, record->at_ms); /* it may have had nothing left to do */
-    else if (cf_corr_keyring_read(journal->keyring, record->json, record->json_len, &refusal) < 0)
+        (void)cf_corr_store_reconcile(journal->store,
+                                      record->at_ms); /* it may have had nothing left to do */
+    else if (cf_corr_keyring_read(journal->keyring, record->json, record->json_len, &refusal) <
+             0)
         return damage_error(journal, at, refusal.reason, err);
     return 0;
 }
 
 int
-cf_journal_apply(struct cf_journal *journal, const char *bytes, size_t len, size_t *ret_used, struct cf_error *err)
+cf_journal_apply(struct cf_journal *journal, const char *bytes, size_t len, size_t *ret_used,
+                 struct cf_error *err)
 {
     const char *line = bytes, *stop;
 
@@ -97,7 +109,8 @@ cf_journal_apply(struct cf_journal *journal, const char *bytes, size_t len, size
         uint64_t at = journal->end;
         struct cf_digest computed;
         struct cf_record record;
-        const char *reason = cf_record_read(line, (size_t)(stop - line), &journal->digest, &record, &computed);
+        const char *reason =
+            cf_record_read(line, (size_t)(stop - line), &journal->digest, &record, &computed);
         if (reason != NULL)
             return damage_error(journal, at, reason, err);
         if (apply_record(journal, &record, line, at, err) < 0)
@@ -123,8 +136,9 @@ cf_journal_catch_up(struct cf_journal *journal, uint64_t *ret_rest, struct cf_er
     for (;;) {
         char *room = cf_buf_reserve(chunk, READ_CHUNK);
         if (room == NULL)
-            return chunk->len > CF_LOG_LINE_MAX ? damage_error(journal, journal->end, "record_too_long", err)
-                                                : cf_error_memory(err);
+            return chunk->len > CF_LOG_LINE_MAX
+                       ? damage_error(journal, journal->end, "record_too_long", err)
+                       : cf_error_memory(err);
         got = pread(journal->log_fd, room, READ_CHUNK, (off_t)(journal->end + chunk->len));
         if (got < 0 && errno == EINTR)
             continue;
@@ -151,7 +165,8 @@ cf_journal_fetch(void *user, uint64_t where, size_t *ret_len)
     cf_buf_reset(text);
     while (text->len < CF_CORR_EVENT_BYTES_MAX + 2) {
         char *room = cf_buf_reserve(text, want), *stop;
-        ssize_t got = room == NULL ? 0 : pread(journal->log_fd, room, want, (off_t)(where + text->len));
+        ssize_t got =
+            room == NULL ? 0 : pread(journal->log_fd, room, want, (off_t)(where + text->len));
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
@@ -175,12 +190,17 @@ open_files(struct cf_journal *journal, struct cf_error *err)
     journal->dir_fd = open(journal->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (journal->dir_fd < 0)
         return file_error(journal->dir, "", "opening", err);
-    journal->log_fd = openat(journal->dir_fd, CF_LOG_NAME, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
-    if (journal->log_fd < 0 && (errno == EACCES || errno == EROFS)) /* to be read only: writes will say so */
-        journal->log_fd = openat(journal->dir_fd, CF_LOG_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+    journal->log_fd =
+        openat(journal->dir_fd, CF_LOG_NAME, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+    if (journal->log_fd < 0 &&
+        (errno == EACCES || errno == EROFS)) /* to be read only: writes will say so */
+        journal->log_fd =
+            openat(journal->dir_fd, CF_LOG_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
     if (journal->log_fd < 0) {
         (void)file_error(journal->dir, CF_LOG_NAME, "opening", err);
-        return cf_error_fix(err, "make a journal with: cfrunner correspond journal init %s --project UUID", journal->dir);
+        return cf_error_fix(
+            err, "make a journal with: cfrunner correspond journal init %s --project UUID",
+            journal->dir);
     }
     return 0;
 }
@@ -244,8 +264,10 @@ cf_journal_close(struct cf_journal *journal)
 {
     if (journal == NULL)
         return;
-    if (!journal->is_failed && journal->records - journal->indexed_records >= CF_INDEX_TAIL_MAX)
-        (void)cf_index_save(journal, NULL); /* the next open is slower without it, nothing else */
+    if (!journal->is_failed &&
+        journal->records - journal->indexed_records >= CF_INDEX_TAIL_MAX)
+        (void)cf_index_save(journal,
+                            NULL); /* the next open is slower without it, nothing else */
     cf_corr_store_free(journal->store);
     cf_corr_keyring_free(journal->keyring);
     if (journal->map != NULL)
@@ -294,15 +316,19 @@ cf_journal_refresh(struct cf_journal *journal, struct cf_error *err)
 {
     uint64_t rest;
 
-    return cf_journal_catch_up(journal, &rest, err); /* an unfinished line is somebody writing, or a crash */
+    return cf_journal_catch_up(journal, &rest,
+                               err); /* an unfinished line is somebody writing, or a crash */
 }
 
 /* ---- creating ---- */
 
 static int
-write_first_lines(int dir_fd, const char *dir, const struct cf_buf *lines, struct cf_error *err)
+write_first_lines(int dir_fd, const char *dir, const struct cf_buf *lines,
+                  struct cf_error *err)
 {
-    int fd = openat(dir_fd, CF_LOG_NAME, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600), status = 0;
+    int fd = openat(dir_fd, CF_LOG_NAME, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                    0600),
+        status = 0;
 
     if (fd < 0 && errno == EEXIST) {
         (void)cf_error_set(err, CF_ERROR_CONFIG, EEXIST, "%s already holds a journal", dir);
@@ -310,7 +336,8 @@ write_first_lines(int dir_fd, const char *dir, const struct cf_buf *lines, struc
     }
     if (fd < 0)
         return file_error(dir, CF_LOG_NAME, "creating", err);
-    if (write(fd, lines->data, lines->len) != (ssize_t)lines->len || fsync(fd) < 0 || fsync(dir_fd) < 0) {
+    if (write(fd, lines->data, lines->len) != (ssize_t)lines->len || fsync(fd) < 0 ||
+        fsync(dir_fd) < 0) {
         status = file_error(dir, CF_LOG_NAME, "writing", err);
         (void)unlinkat(dir_fd, CF_LOG_NAME, 0); /* half a journal helps nobody */
     }
@@ -319,15 +346,16 @@ write_first_lines(int dir_fd, const char *dir, const struct cf_buf *lines, struc
 }
 
 int
-cf_journal_create(const char *dir, const char *project_id, const struct cf_corr_keyring *keyring, int64_t now_ms,
-                  struct cf_error *err)
+cf_journal_create(const char *dir, const char *project_id,
+                  const struct cf_corr_keyring *keyring, int64_t now_ms, struct cf_error *err)
 {
     struct cf_digest digest = {{0}};
     struct cf_buf lines;
     int dir_fd, status;
 
     if (cf_corr_check_uuid(project_id, strlen(project_id)) != NULL)
-        return cf_error_set(err, CF_ERROR_CONFIG, 0, "\"%.60s\" is not a project id: a UUID in lower case", project_id);
+        return cf_error_set(err, CF_ERROR_CONFIG, 0,
+                            "\"%.60s\" is not a project id: a UUID in lower case", project_id);
     if (mkdir(dir, 0700) < 0 && errno != EEXIST)
         return file_error(dir, "", "creating", err);
     dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

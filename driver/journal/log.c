@@ -47,27 +47,30 @@ end_line(struct cf_buf *to, enum cf_record_kind kind, size_t at, struct cf_diges
     cf_buf_adds(to, "}");
     if (to->failed)
         return;
-    *digest = digest_of(digest, words[kind], to->data + at + DIGEST_HEX, to->len - at - DIGEST_HEX);
+    *digest =
+        digest_of(digest, words[kind], to->data + at + DIGEST_HEX, to->len - at - DIGEST_HEX);
     cf_hex(digest->bytes, sizeof digest->bytes, hex);
     memcpy(to->data + at, hex, DIGEST_HEX);
     cf_buf_adds(to, "\n");
 }
 
 void
-cf_record_put_journal(struct cf_buf *to, struct cf_digest *digest, const char *project_id, int64_t at_ms)
+cf_record_put_journal(struct cf_buf *to, struct cf_digest *digest, const char *project_id,
+                      int64_t at_ms)
 {
     char journal_id[CF_CORR_UUID_SIZE], at_text[CF_CORR_TIME_SIZE];
     size_t at = begin_line(to, CF_RECORD_JOURNAL);
 
     cf_corr_uuid_make(journal_id);
     cf_corr_time_format(at_ms, at_text);
-    cf_buf_addf(to, ",\"format\":1,\"journal_id\":\"%s\",\"project_id\":\"%s\",\"at\":\"%s\"", journal_id, project_id,
-                at_text);
+    cf_buf_addf(to, ",\"format\":1,\"journal_id\":\"%s\",\"project_id\":\"%s\",\"at\":\"%s\"",
+                journal_id, project_id, at_text);
     end_line(to, CF_RECORD_JOURNAL, at, digest);
 }
 
 void
-cf_record_put_keys(struct cf_buf *to, struct cf_digest *digest, const struct cf_corr_keyring *keys, int64_t at_ms)
+cf_record_put_keys(struct cf_buf *to, struct cf_digest *digest,
+                   const struct cf_corr_keyring *keys, int64_t at_ms)
 {
     char at_text[CF_CORR_TIME_SIZE], public_key[CF_CORR_B64_KEY_SIZE];
     size_t at = begin_line(to, CF_RECORD_KEYS);
@@ -78,7 +81,8 @@ cf_record_put_keys(struct cf_buf *to, struct cf_digest *digest, const struct cf_
         const struct cf_corr_key *key = cf_corr_keyring_at(keys, i);
         cf_corr_key_encode(key->public_key, public_key);
         cf_buf_addf(to,
-                    "%s{\"identity_id\":\"%s\",\"signing_key_id\":\"%s\",\"public_key_b64url\":\"%s\",\"active\":%s}",
+                    "%s{\"identity_id\":\"%s\",\"signing_key_id\":\"%s\",\"public_key_"
+                    "b64url\":\"%s\",\"active\":%s}",
                     i == 0 ? "" : ",", key->identity_id, key->signing_key_id, public_key,
                     key->is_active ? "true" : "false");
     }
@@ -87,16 +91,16 @@ cf_record_put_keys(struct cf_buf *to, struct cf_digest *digest, const struct cf_
 }
 
 void
-cf_record_put_event(struct cf_buf *to, struct cf_digest *digest, const struct cf_corr_event *event,
-                    uint64_t received_seq, int64_t at_ms)
+cf_record_put_event(struct cf_buf *to, struct cf_digest *digest,
+                    const struct cf_corr_event *event, uint64_t received_seq, int64_t at_ms)
 {
     char at_text[CF_CORR_TIME_SIZE];
     size_t at = begin_line(to, CF_RECORD_EVENT), len;
     char *text = cf_corr_event_text(event, &len);
 
     cf_corr_time_format(at_ms, at_text);
-    cf_buf_addf(to, ",\"received_seq\":\"%llu\",\"received_at\":\"%s\",\"event\":", (unsigned long long)received_seq,
-                at_text);
+    cf_buf_addf(to, ",\"received_seq\":\"%llu\",\"received_at\":\"%s\",\"event\":",
+                (unsigned long long)received_seq, at_text);
     if (text == NULL)
         to->failed = true;
     else
@@ -147,7 +151,8 @@ take_time(struct cursor *c, int64_t *ret_ms)
 static bool
 take_uuid(struct cursor *c, const char **ret_text)
 {
-    if (c->end - c->at < CF_CORR_UUID_SIZE || cf_corr_check_uuid(c->at, CF_CORR_UUID_SIZE - 1) != NULL)
+    if (c->end - c->at < CF_CORR_UUID_SIZE ||
+        cf_corr_check_uuid(c->at, CF_CORR_UUID_SIZE - 1) != NULL)
         return false;
     *ret_text = c->at;
     c->at += CF_CORR_UUID_SIZE - 1;
@@ -189,16 +194,19 @@ read_rest(struct cursor *c, struct cf_record *record)
     switch (record->kind) {
     case CF_RECORD_JOURNAL:
         return take(c, ",\"format\":1,\"journal_id\":\"") && take_uuid(c, &journal_id) &&
-               take(c, ",\"project_id\":\"") && take_uuid(c, &record->project_id) && take(c, ",\"at\":\"") &&
-               take_time(c, &record->at_ms) && take(c, "}") && c->at == c->end;
+               take(c, ",\"project_id\":\"") && take_uuid(c, &record->project_id) &&
+               take(c, ",\"at\":\"") && take_time(c, &record->at_ms) && take(c, "}") &&
+               c->at == c->end;
     case CF_RECORD_KEYS:
-        return take(c, ",\"at\":\"") && take_time(c, &record->at_ms) && take(c, ",\"keys\":") && take_json(c, record);
+        return take(c, ",\"at\":\"") && take_time(c, &record->at_ms) &&
+               take(c, ",\"keys\":") && take_json(c, record);
     case CF_RECORD_EVENT:
         return take(c, ",\"received_seq\":\"") && take_seq(c, &record->received_seq) &&
-               take(c, ",\"received_at\":\"") && take_time(c, &record->at_ms) && take(c, ",\"event\":") &&
-               take_json(c, record);
+               take(c, ",\"received_at\":\"") && take_time(c, &record->at_ms) &&
+               take(c, ",\"event\":") && take_json(c, record);
     case CF_RECORD_BATCH:
-        return take(c, ",\"at\":\"") && take_time(c, &record->at_ms) && take(c, "}") && c->at == c->end;
+        return take(c, ",\"at\":\"") && take_time(c, &record->at_ms) && take(c, "}") &&
+               c->at == c->end;
     }
     return false;
 }
@@ -227,19 +235,21 @@ take_digest(struct cursor *c, struct cf_digest *ret_digest)
     if ((size_t)(c->end - c->at) < DIGEST_HEX || !cf_is_hex(c->at, DIGEST_HEX))
         return false;
     for (size_t i = 0; i < sizeof ret_digest->bytes; i++)
-        ret_digest->bytes[i] = (unsigned char)(hex_value(c->at[2 * i]) << 4 | hex_value(c->at[2 * i + 1]));
+        ret_digest->bytes[i] =
+            (unsigned char)(hex_value(c->at[2 * i]) << 4 | hex_value(c->at[2 * i + 1]));
     c->at += DIGEST_HEX;
     return true;
 }
 
 const char *
-cf_record_read(const char *line, size_t len, const struct cf_digest *before, struct cf_record *ret_record,
-               struct cf_digest *ret_computed)
+cf_record_read(const char *line, size_t len, const struct cf_digest *before,
+               struct cf_record *ret_record, struct cf_digest *ret_computed)
 {
     struct cursor c = {line, line + len};
     struct cf_record record = {0};
 
-    if (!take(&c, HEAD) || !take_word(&c, &record.kind) || !take(&c, DIGEST) || !take_digest(&c, &record.digest))
+    if (!take(&c, HEAD) || !take_word(&c, &record.kind) || !take(&c, DIGEST) ||
+        !take_digest(&c, &record.digest))
         return "record_malformed";
     *ret_computed = digest_of(before, words[record.kind], c.at, (size_t)(c.end - c.at));
     *ret_record = record;
@@ -252,7 +262,8 @@ cf_record_read(const char *line, size_t len, const struct cf_digest *before, str
 }
 
 size_t
-cf_record_guess(const char *line, size_t len, const struct cf_digest *before, struct cf_digest out[CF_GUESSES_MAX])
+cf_record_guess(const char *line, size_t len, const struct cf_digest *before,
+                struct cf_digest out[CF_GUESSES_MAX])
 {
     size_t n = 0;
 

@@ -1,7 +1,7 @@
 /*
  * Appending from a loop. One round at a time: lock, read what others wrote, judge all that is
- * queued, write it, sync, apply, answer. Each wait is a timer or a uv_fs request; flock is only
- * ever asked, never waited for.
+ * queued, write it, sync, apply, answer. Each wait is a timer or a uv_fs request; flock is
+ * only ever asked, never waited for.
  */
 #include "journal/room.h"
 
@@ -77,10 +77,12 @@ list_pop(struct list *list)
 }
 
 static void
-answer(struct append *append, int status, const struct cf_corr_receipt *receipt, const struct cf_error *err)
+answer(struct append *append, int status, const struct cf_corr_receipt *receipt,
+       const struct cf_error *err)
 {
     if (append->done != NULL)
-        append->done(append->user, status, receipt, status == 1 ? &append->refusal : NULL, err);
+        append->done(append->user, status, receipt, status == 1 ? &append->refusal : NULL,
+                     err);
     cf_corr_event_free(append->event);
     free(append);
 }
@@ -103,7 +105,8 @@ finish_close(struct cf_journal_queue *q)
     struct cf_error err = {0};
     struct append *append;
 
-    cf_error_set(&err, CF_ERROR_CANCELED, 0, "the journal's queue was closed before the event was written");
+    cf_error_set(&err, CF_ERROR_CANCELED, 0,
+                 "the journal's queue was closed before the event was written");
     while ((append = list_pop(&q->queued)) != NULL)
         answer(append, -1, NULL, &err);
     uv_close((uv_handle_t *)&q->timer, on_timer_closed);
@@ -184,9 +187,11 @@ static void on_written(uv_fs_t *fs);
 static int
 write_more(struct cf_journal_queue *q)
 {
-    uv_buf_t buf = uv_buf_init(q->text.data + q->written, (unsigned)(q->text.len - q->written));
+    uv_buf_t buf =
+        uv_buf_init(q->text.data + q->written, (unsigned)(q->text.len - q->written));
 
-    return uv_fs_write(q->loop, &q->fs, q->journal->log_fd, &buf, 1, (int64_t)(q->journal->end + q->written), on_written);
+    return uv_fs_write(q->loop, &q->fs, q->journal->log_fd, &buf, 1,
+                       (int64_t)(q->journal->end + q->written), on_written);
 }
 
 static void
@@ -242,7 +247,8 @@ judge_round(struct cf_journal_queue *q)
             a->verdict = CF_VERDICT_RETRY;
         else if (a->verdict == CF_VERDICT_NEW)
             cf_record_put_event(&q->text, &digest, a->event, ++seq, a->now_ms);
-        else if (a->verdict == CF_VERDICT_RETRY && cf_corr_store_is_incomplete(q->journal->store))
+        else if (a->verdict == CF_VERDICT_RETRY &&
+                 cf_corr_store_is_incomplete(q->journal->store))
             cf_record_put_batch(&q->text, &digest, a->now_ms);
     }
 }
@@ -260,9 +266,11 @@ write_round(struct cf_journal_queue *q)
         fail_round(q, &err);
         return;
     }
-    status = q->text.len > 0 ? write_more(q) : uv_fs_fdatasync(q->loop, &q->fs, q->journal->log_fd, on_synced);
+    status = q->text.len > 0 ? write_more(q)
+                             : uv_fs_fdatasync(q->loop, &q->fs, q->journal->log_fd, on_synced);
     if (status < 0) {
-        cf_error_set(&err, CF_ERROR_INTERNAL, -status, "writing the journal: %s", uv_strerror(status));
+        cf_error_set(&err, CF_ERROR_INTERNAL, -status, "writing the journal: %s",
+                     uv_strerror(status));
         fail_round(q, &err);
     }
 }
@@ -280,7 +288,8 @@ read_more(struct cf_journal_queue *q)
     if (room == NULL)
         return UV_ENOMEM;
     buf = uv_buf_init(room, READ_CHUNK);
-    return uv_fs_read(q->loop, &q->fs, q->journal->log_fd, &buf, 1, (int64_t)(q->journal->end + q->text.len), on_read);
+    return uv_fs_read(q->loop, &q->fs, q->journal->log_fd, &buf, 1,
+                      (int64_t)(q->journal->end + q->text.len), on_read);
 }
 
 static void
@@ -309,7 +318,8 @@ on_read(uv_fs_t *fs)
         }
     }
     if (result < 0)
-        cf_error_set(&err, CF_ERROR_INTERNAL, -(int)result, "reading the journal: %s", uv_strerror((int)result));
+        cf_error_set(&err, CF_ERROR_INTERNAL, -(int)result, "reading the journal: %s",
+                     uv_strerror((int)result));
     if (err.kind != CF_ERROR_NONE)
         fail_round(q, &err);
 }
@@ -326,7 +336,8 @@ on_timer(uv_timer_t *timer)
 
     q->is_waiting = false;
     if (q->is_closing) {
-        cf_error_set(&err, CF_ERROR_CANCELED, 0, "the journal's queue was closed before the event was written");
+        cf_error_set(&err, CF_ERROR_CANCELED, 0,
+                     "the journal's queue was closed before the event was written");
         fail_round(q, &err);
         return;
     }
@@ -346,12 +357,14 @@ on_timer(uv_timer_t *timer)
     cf_buf_reset(&q->text);
     status = read_more(q);
     if (status < 0) {
-        cf_error_set(&err, CF_ERROR_INTERNAL, -status, "reading the journal: %s", uv_strerror(status));
+        cf_error_set(&err, CF_ERROR_INTERNAL, -status, "reading the journal: %s",
+                     uv_strerror(status));
         fail_round(q, &err);
     }
 }
 
-/* Takes what is queued, and starts from the loop, so that nobody is called back from inside a call. */
+/* Takes what is queued, and starts from the loop, so that nobody is called back from inside a
+ * call. */
 static void
 begin_round(struct cf_journal_queue *q)
 {
@@ -375,8 +388,8 @@ begin_round(struct cf_journal_queue *q)
 /* ---- the door ---- */
 
 int
-cf_journal_queue_open(struct cf_journal *journal, struct uv_loop_s *loop, struct cf_journal_queue **ret_queue,
-                      struct cf_error *err)
+cf_journal_queue_open(struct cf_journal *journal, struct uv_loop_s *loop,
+                      struct cf_journal_queue **ret_queue, struct cf_error *err)
 {
     struct cf_journal_queue *q = calloc(1, sizeof *q);
     int status;
@@ -386,7 +399,8 @@ cf_journal_queue_open(struct cf_journal *journal, struct uv_loop_s *loop, struct
     status = uv_timer_init(loop, &q->timer);
     if (status < 0) {
         free(q);
-        return cf_error_set(err, CF_ERROR_INTERNAL, -status, "a timer for the journal: %s", uv_strerror(status));
+        return cf_error_set(err, CF_ERROR_INTERNAL, -status, "a timer for the journal: %s",
+                            uv_strerror(status));
     }
     q->journal = journal;
     q->loop = loop;
@@ -406,15 +420,17 @@ cf_journal_queue_is_idle(const struct cf_journal_queue *queue)
 }
 
 int
-cf_journal_queue_append(struct cf_journal_queue *q, struct cf_corr_event *event, int64_t now_ms,
-                        cf_journal_done_fn *done, void *user, struct cf_error *err)
+cf_journal_queue_append(struct cf_journal_queue *q, struct cf_corr_event *event,
+                        int64_t now_ms, cf_journal_done_fn *done, void *user,
+                        struct cf_error *err)
 {
     struct append *append = q->is_closing ? NULL : calloc(1, sizeof *append);
 
     if (append == NULL) {
         cf_corr_event_free(event);
-        return q->is_closing ? cf_error_set(err, CF_ERROR_CANCELED, 0, "the journal's queue is closing")
-                             : cf_error_memory(err);
+        return q->is_closing
+                   ? cf_error_set(err, CF_ERROR_CANCELED, 0, "the journal's queue is closing")
+                   : cf_error_memory(err);
     }
     append->event = event;
     append->now_ms = now_ms;
@@ -434,8 +450,8 @@ cf_journal_queue_close(struct cf_journal_queue *q, void (*on_closed)(void *user)
     q->user = user;
     if (!q->is_busy)
         finish_close(q);
-    /* Otherwise the round ends first: at once when it only waits for the lock, else when the disk
-     * has answered. */
+    /* Otherwise the round ends first: at once when it only waits for the lock, else when the
+     * disk has answered. */
     else if (q->is_waiting && !q->is_answering)
         (void)uv_timer_start(&q->timer, on_timer, 0, 0);
 }

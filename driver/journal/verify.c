@@ -1,7 +1,7 @@
 /*
- * Reading a journal as if nothing were known about it, to name every record that is not what was
- * written. Goes on behind damage: the digest chain is taken up again from whichever digest the
- * damaged line still shows, so that one flipped byte is one finding.
+ * Reading a journal as if nothing were known about it, to name every record that is not what
+ * was written. Goes on behind damage: the digest chain is taken up again from whichever digest
+ * the damaged line still shows, so that one flipped byte is one finding.
  */
 #include "journal/room.h"
 
@@ -26,13 +26,14 @@ struct verifier {
     const char *dir;
     uint64_t at, line; /* offset and number (from 1) of the line being read */
     uint64_t events, next_seq;
-    uint64_t size;    /* of the log when reading began */
+    uint64_t size; /* of the log when reading began */
     bool has_head;
     bool is_presumed; /* next_seq counts a damaged line that may not have been an event */
     char project_id[CF_CORR_UUID_SIZE];
     struct cf_corr_keyring *keyring;
     struct cf_corr_store *store; /* keeps no texts; only what is stored and in which order */
-    struct cf_digest before[32]; /* what the next line's digest may stand on; one, unless after damage */
+    struct cf_digest
+        before[32]; /* what the next line's digest may stand on; one, unless after damage */
     size_t before_count;
     struct cf_buf findings, first;
     unsigned finding_count;
@@ -45,10 +46,14 @@ find(struct verifier *v, uint64_t seq, const char *reason)
     struct cf_buf *to = &v->findings;
 
     if (v->finding_count == 0)
-        cf_buf_addf(&v->first, "\"reason\":\"%s\",\"pointer\":null,\"offset\":%" PRIu64 ",\"received_seq\":\"%" PRIu64 "\",",
+        cf_buf_addf(&v->first,
+                    "\"reason\":\"%s\",\"pointer\":null,\"offset\":%" PRIu64
+                    ",\"received_seq\":\"%" PRIu64 "\",",
                     reason, v->at, seq);
     if (v->finding_count++ < FINDINGS_MAX)
-        cf_buf_addf(to, "%s{\"received_seq\":\"%" PRIu64 "\",\"line\":%" PRIu64 ",\"offset\":%" PRIu64 ",\"reason\":\"%s\"}",
+        cf_buf_addf(to,
+                    "%s{\"received_seq\":\"%" PRIu64 "\",\"line\":%" PRIu64
+                    ",\"offset\":%" PRIu64 ",\"reason\":\"%s\"}",
                     v->finding_count == 1 ? "" : ",", seq, v->line, v->at, reason);
 }
 
@@ -59,8 +64,8 @@ stand_on(struct verifier *v, const struct cf_digest *digest)
     v->before_count = 1;
 }
 
-/* The digest written in the last record that begins inside a line: two records whose newline was
- * lost are one line. */
+/* The digest written in the last record that begins inside a line: two records whose newline
+ * was lost are one line. */
 static bool
 last_digest_in(const char *line, size_t len, struct cf_digest *ret_digest)
 {
@@ -72,7 +77,8 @@ last_digest_in(const char *line, size_t len, struct cf_digest *ret_digest)
     for (size_t at = len; at-- > 0;) {
         if (len - at < sizeof mark - 1 || memcmp(line + at, mark, sizeof mark - 1) != 0)
             continue;
-        (void)cf_record_read(line + at, len - at, &none, &record, &computed); /* for the digest as written */
+        (void)cf_record_read(line + at, len - at, &none, &record,
+                             &computed); /* for the digest as written */
         *ret_digest = record.digest;
         return memcmp(&record.digest, &none, sizeof none) != 0;
     }
@@ -121,7 +127,8 @@ check_event(struct verifier *v, const struct cf_record *record)
     struct cf_corr_event *event = NULL;
     struct cf_corr_receipt receipt;
     struct cf_corr_refusal refusal = {0};
-    int status = cf_corr_event_parse(record->json, record->json_len, CF_CORR_FULL, &event, &refusal);
+    int status =
+        cf_corr_event_parse(record->json, record->json_len, CF_CORR_FULL, &event, &refusal);
 
     if (status == 0)
         status = cf_corr_event_verify(event, v->project_id, v->keyring, &refusal);
@@ -145,7 +152,8 @@ check_event_record(struct verifier *v, const struct cf_record *record)
         find(v, record->received_seq, "received_seq_out_of_order");
         return;
     }
-    for (; v->next_seq < record->received_seq && v->finding_count < FINDINGS_MAX; v->next_seq++)
+    for (; v->next_seq < record->received_seq && v->finding_count < FINDINGS_MAX;
+         v->next_seq++)
         find(v, v->next_seq, "record_missing");
     v->next_seq = record->received_seq + 1;
     v->events++;
@@ -186,11 +194,13 @@ check_other_record(struct verifier *v, const struct cf_record *record)
     v->store = cf_corr_store_new(v->project_id, fetch_nothing, v);
 }
 
-/* A damaged line counts as the event that should have come here, unless it says it is another kind. */
+/* A damaged line counts as the event that should have come here, unless it says it is another
+ * kind. */
 static void
 note_damage(struct verifier *v, const char *line, size_t len, const char *reason)
 {
-    static const char *const others[] = {"{\"record\":\"keys\"", "{\"record\":\"batch\"", "{\"record\":\"journal\""};
+    static const char *const others[] = {"{\"record\":\"keys\"", "{\"record\":\"batch\"",
+                                         "{\"record\":\"journal\""};
 
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         if (len >= strlen(others[i]) && memcmp(line, others[i], strlen(others[i])) == 0) {
@@ -226,7 +236,8 @@ take_line(struct verifier *v, const char *line, size_t len)
     v->at += len + 1;
 }
 
-/* Bytes behind the last newline: torn by a crash, or a whole record whose newline was changed. */
+/* Bytes behind the last newline: torn by a crash, or a whole record whose newline was changed.
+ */
 static void
 take_rest(struct verifier *v, const char *bytes, size_t len)
 {
@@ -238,7 +249,8 @@ take_rest(struct verifier *v, const char *bytes, size_t len)
     v->line++;
     v->torn_bytes = len;
     for (size_t i = 0; i < v->before_count; i++) {
-        if (len > 1 && cf_record_read(bytes, len - 1, &v->before[i], &record, &computed) == NULL) {
+        if (len > 1 &&
+            cf_record_read(bytes, len - 1, &v->before[i], &record, &computed) == NULL) {
             v->torn_bytes = 0;
             find(v, v->next_seq, "record_end_changed");
             return;
@@ -260,7 +272,8 @@ read_log(struct verifier *v, struct cf_error *err)
         char *room = cf_buf_reserve(&chunk, CHUNK);
         if (room == NULL)
             break;
-        got = pread(v->log_fd, room, v->size - offset < CHUNK ? v->size - offset : CHUNK, (off_t)offset);
+        got = pread(v->log_fd, room, v->size - offset < CHUNK ? v->size - offset : CHUNK,
+                    (off_t)offset);
         if (got < 0 && errno == EINTR) {
             got = 1;
             continue;
@@ -277,10 +290,12 @@ read_log(struct verifier *v, struct cf_error *err)
         cf_buf_drop(&chunk, (size_t)(line - chunk.data));
     }
     if (got < 0)
-        cf_error_set(err, CF_ERROR_INTERNAL, errno, "reading %s/" CF_LOG_NAME ": %s", v->dir, strerror(errno));
+        cf_error_set(err, CF_ERROR_INTERNAL, errno, "reading %s/" CF_LOG_NAME ": %s", v->dir,
+                     strerror(errno));
     else if (chunk.failed)
-        cf_error_set(err, CF_ERROR_CONFIG, 0, "%s/" CF_LOG_NAME " has a line of more than 2 MiB at byte %" PRIu64, v->dir,
-                     v->at);
+        cf_error_set(err, CF_ERROR_CONFIG, 0,
+                     "%s/" CF_LOG_NAME " has a line of more than 2 MiB at byte %" PRIu64,
+                     v->dir, v->at);
     else
         take_rest(v, chunk.data, chunk.len);
     got = got < 0 || chunk.failed ? -1 : 0;
@@ -313,10 +328,12 @@ report(struct verifier *v, bool *ret_valid, size_t *ret_len, struct cf_error *er
     cf_buf_init(&out, 0);
     cf_buf_addf(&out, "{\"valid\":%s,", *ret_valid ? "true" : "false");
     cf_buf_add(&out, v->first.data, v->first.len);
-    cf_buf_addf(&out, "\"project_id\":\"%s\",\"events\":%" PRIu64 ",\"last_seq\":\"%" PRIu64 "\",\"bytes\":%" PRIu64
-                ",\"torn_bytes\":%" PRIu64 ",\"index\":\"%s\",\"damaged_count\":%u,\"damaged\":[",
-                v->project_id, v->events, v->next_seq - 1, v->at + v->torn_bytes, v->torn_bytes, index,
-                v->finding_count);
+    cf_buf_addf(&out,
+                "\"project_id\":\"%s\",\"events\":%" PRIu64 ",\"last_seq\":\"%" PRIu64
+                "\",\"bytes\":%" PRIu64 ",\"torn_bytes\":%" PRIu64
+                ",\"index\":\"%s\",\"damaged_count\":%u,\"damaged\":[",
+                v->project_id, v->events, v->next_seq - 1, v->at + v->torn_bytes,
+                v->torn_bytes, index, v->finding_count);
     cf_buf_add(&out, v->findings.data, v->findings.len);
     cf_buf_adds(&out, "]}");
     if (out.failed || v->findings.failed || v->first.failed) {
@@ -327,8 +344,8 @@ report(struct verifier *v, bool *ret_valid, size_t *ret_len, struct cf_error *er
     return cf_buf_take(&out, ret_len);
 }
 
-/* Where the log ends while nobody is writing: what comes later is not judged. Without a lock file
- * nobody ever wrote; a lock that stays busy is not waited for longer than a moment. */
+/* Where the log ends while nobody is writing: what comes later is not judged. Without a lock
+ * file nobody ever wrote; a lock that stays busy is not waited for longer than a moment. */
 static void
 measure(struct verifier *v)
 {
@@ -348,9 +365,11 @@ open_log(struct verifier *v, struct cf_error *err)
 {
     v->dir_fd = open(v->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (v->dir_fd >= 0)
-        v->log_fd = openat(v->dir_fd, CF_LOG_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+        v->log_fd =
+            openat(v->dir_fd, CF_LOG_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
     if (v->log_fd < 0)
-        return cf_error_set(err, CF_ERROR_CONFIG, errno, "opening %s/" CF_LOG_NAME ": %s", v->dir, strerror(errno));
+        return cf_error_set(err, CF_ERROR_CONFIG, errno, "opening %s/" CF_LOG_NAME ": %s",
+                            v->dir, strerror(errno));
     measure(v);
     return 0;
 }
@@ -358,7 +377,8 @@ open_log(struct verifier *v, struct cf_error *err)
 char *
 cf_journal_verify(const char *dir, bool *ret_valid, size_t *ret_len, struct cf_error *err)
 {
-    struct verifier v = {.dir_fd = -1, .log_fd = -1, .dir = dir, .next_seq = 1, .before_count = 1};
+    struct verifier v = {
+        .dir_fd = -1, .log_fd = -1, .dir = dir, .next_seq = 1, .before_count = 1};
     char *document = NULL;
 
     v.keyring = cf_corr_keyring_new();

@@ -1,7 +1,8 @@
 /*
- * bench_correspond.c: what correspondence costs. Signing and verifying against libsodium's bare
- * verify of the same digests; canonicalizing against jansson's sorted dump of the same trees; a
- * journal's append and projection while its history grows. Ratios are printed, never asserted.
+ * bench_correspond.c: what correspondence costs. Signing and verifying against libsodium's
+ * bare verify of the same digests; canonicalizing against jansson's sorted dump of the same
+ * trees; a journal's append and projection while its history grows. Ratios are printed, never
+ * asserted.
  *
  *   bench_correspond [EVENTS]     journal length, 100000 unless given
  */
@@ -67,7 +68,8 @@ sign_progress(struct cf_corr_author *author, size_t text_bytes)
 
     memset(body + at, 'x', text_bytes);
     strcpy(body + at + text_bytes, "\"}");
-    must(cf_corr_author_sign(author, "progress", body, NULL, 0, NOW, &event, &refusal) == 0, "sign");
+    must(cf_corr_author_sign(author, "progress", body, NULL, 0, NOW, &event, &refusal) == 0,
+         "sign");
     return event;
 }
 
@@ -112,7 +114,9 @@ bare_verifies(const struct signed_set *set)
     unsigned n = 0;
 
     for (; seconds() - start < 1.0; n++)
-        must(crypto_sign_verify_detached(set->signature[n % EVENTS], set->digest[n % EVENTS], 32, set->key) == 0, "bare verify");
+        must(crypto_sign_verify_detached(set->signature[n % EVENTS], set->digest[n % EVENTS],
+                                         32, set->key) == 0,
+             "bare verify");
     return n / (seconds() - start);
 }
 
@@ -126,7 +130,9 @@ event_verifies(const struct signed_set *set)
 
     for (; seconds() - start < 1.0; n++) {
         struct cf_corr_event *event = NULL;
-        must(cf_corr_event_parse(set->text[n % EVENTS], set->len[n % EVENTS], CF_CORR_FULL, &event, &refusal) == 0, "parse");
+        must(cf_corr_event_parse(set->text[n % EVENTS], set->len[n % EVENTS], CF_CORR_FULL,
+                                 &event, &refusal) == 0,
+             "parse");
         must(cf_corr_event_verify(event, PROJECT, set->keyring, &refusal) == 0, "verify");
         cf_corr_event_free(event);
     }
@@ -159,7 +165,8 @@ bench_signatures(void)
         verify = v > verify ? v : verify;
         sign = s > sign ? s : sign;
     }
-    printf("correspond  event of %zu bytes: bare verify %.0f/s, verify %.0f/s (ratio %.2f), draft and sign %.0f/s (ratio %.2f)\n",
+    printf("correspond  event of %zu bytes: bare verify %.0f/s, verify %.0f/s (ratio %.2f), "
+           "draft and sign %.0f/s (ratio %.2f)\n",
            set.len[0], bare, verify, verify / bare, sign, sign / bare);
     for (int i = 0; i < EVENTS; i++)
         free(set.text[i]);
@@ -177,10 +184,12 @@ make_document(size_t entries, size_t *ret_len)
     for (size_t i = 0; i < entries; i++) {
         char id[40];
         snprintf(id, sizeof id, "item-%zu", i * 7919 % entries);
-        json_array_append_new(list, json_pack("{s:s, s:i, s:[s,s,s], s:{s:b, s:n, s:s}, s:s}", "name", id, "count", (int)(i * 37), "tags",
-                                              "alpha", "beta", "gamma delta", "nested", "flag", 1, "nothing", "text",
-                                              "a line\nand \"another\" one, \xc3\xa9\xe2\x82\xac", "about",
-                                              "plain text of a usual length that needs no escaping whatsoever"));
+        json_array_append_new(
+            list, json_pack("{s:s, s:i, s:[s,s,s], s:{s:b, s:n, s:s}, s:s}", "name", id,
+                            "count", (int)(i * 37), "tags", "alpha", "beta", "gamma delta",
+                            "nested", "flag", 1, "nothing", "text",
+                            "a line\nand \"another\" one, \xc3\xa9\xe2\x82\xac", "about",
+                            "plain text of a usual length that needs no escaping whatsoever"));
     }
     text = json_dumps(list, 0);
     json_decref(list);
@@ -198,7 +207,8 @@ bench_canonical(size_t entries)
     json_t *tree = json_loads(text, 0, NULL);
     double best_ours = 0, best_theirs = 0, best_whole = 0, best_load = 0;
 
-    must(cf_corr_value_parse(text, len, 1u << 28, &value, &refusal) == 0 && tree != NULL, "parse");
+    must(cf_corr_value_parse(text, len, 1u << 28, &value, &refusal) == 0 && tree != NULL,
+         "parse");
     out = malloc(cf_corr_value_room(value));
     for (int round = 0; round < 5; round++) {
         unsigned times = (unsigned)(40000000 / len) + 1;
@@ -218,7 +228,9 @@ bench_canonical(size_t entries)
         start = seconds();
         for (unsigned i = 0; i < times; i++) {
             char *canonical = NULL;
-            must(cf_corr_canonicalize(text, len, 1u << 28, &canonical, &out_len, &refusal) == 0, "canonicalize");
+            must(cf_corr_canonicalize(text, len, 1u << 28, &canonical, &out_len, &refusal) ==
+                     0,
+                 "canonicalize");
             free(canonical);
         }
         t = (double)len * times / 1e6 / (seconds() - start);
@@ -234,9 +246,11 @@ bench_canonical(size_t entries)
         best_load = t > best_load ? t : best_load;
     }
     must(out_len == dumped_len, "same length");
-    printf("correspond  %zu bytes: canonical %.0f MB/s, jansson sorted dump %.0f MB/s (ratio %.2f); parse and canonical %.0f MB/s, "
+    printf("correspond  %zu bytes: canonical %.0f MB/s, jansson sorted dump %.0f MB/s (ratio "
+           "%.2f); parse and canonical %.0f MB/s, "
            "jansson load and dump %.0f MB/s (ratio %.2f)\n",
-           len, best_ours, best_theirs, best_ours / best_theirs, best_whole, best_load, best_whole / best_load);
+           len, best_ours, best_theirs, best_ours / best_theirs, best_whole, best_load,
+           best_whole / best_load);
     cf_corr_value_free(value);
     json_decref(tree);
     free(out);
@@ -245,10 +259,11 @@ bench_canonical(size_t entries)
 
 /* ---- the journal's curve ---- */
 
-/* The same path as any append but for the sync, which would measure the disk alone: one claim opened
- * and renewed, progress, release, over and over, so that tips and forks come and go. */
+/* The same path as any append but for the sync, which would measure the disk alone: one claim
+ * opened and renewed, progress, release, over and over, so that tips and forks come and go. */
 static void
-append_some(struct cf_journal *journal, struct cf_corr_author *author, unsigned count, double *ret_append_us)
+append_some(struct cf_journal *journal, struct cf_corr_author *author, unsigned count,
+            double *ret_append_us)
 {
     struct cf_corr_claim claim;
     double spent = 0;
@@ -281,7 +296,8 @@ append_some(struct cf_journal *journal, struct cf_corr_author *author, unsigned 
     *ret_append_us = spent / count * 1e6;
 }
 
-/* Keeps 100 claims alive in a repository of their own, so that every projection has rows to show. */
+/* Keeps 100 claims alive in a repository of their own, so that every projection has rows to
+ * show. */
 static void
 open_standing_claims(struct cf_journal *journal, struct cf_corr_author *author)
 {
@@ -379,7 +395,8 @@ bench_journal(unsigned events)
     struct cf_corr_key key = {.is_active = true};
     struct cf_journal *journal = NULL;
     struct cf_error err = {0};
-    char dir[] = "/dev/shm/cf-bench-journal-XXXXXX"; /* a sync costs nothing there: what is left is ours */
+    char dir[] = "/dev/shm/cf-bench-journal-XXXXXX"; /* a sync costs nothing there: what is
+                                                        left is ours */
     double first_append = 0, first_claims = 0, append_us = 0, claims_us = 0;
     unsigned done = 0;
 
@@ -392,21 +409,24 @@ bench_journal(unsigned events)
     must(cf_journal_open(dir, &journal, &err) == 0, err.text);
     open_standing_claims(journal, &author);
     printf("correspond  journal   events  append us  claims(100) us  voice us  open ms\n");
-    for (unsigned step = events / 100; done < events; step = done < events / 10 ? events / 10 - done : events / 5) {
+    for (unsigned step = events / 100; done < events;
+         step = done < events / 10 ? events / 10 - done : events / 5) {
         unsigned count = step > events - done ? events - done : step;
         append_some(journal, &author, count, &append_us);
         done += count;
         journal = reopen(journal, dir); /* leaves an index */
         claims_us = time_of_claims(journal);
-        printf("correspond  journal %8u  %9.1f  %14.1f  %8.1f  %7.2f\n", done, append_us, claims_us, time_of_voice(journal), time_of_open(dir));
+        printf("correspond  journal %8u  %9.1f  %14.1f  %8.1f  %7.2f\n", done, append_us,
+               claims_us, time_of_voice(journal), time_of_open(dir));
         fflush(stdout);
         if (first_append == 0) {
             first_append = append_us;
             first_claims = claims_us;
         }
     }
-    printf("correspond  journal of %u events against %u: append %.2f times, claims %.2f times as long\n", done, events / 100, append_us / first_append,
-           claims_us / first_claims);
+    printf("correspond  journal of %u events against %u: append %.2f times, claims %.2f times "
+           "as long\n",
+           done, events / 100, append_us / first_append, claims_us / first_claims);
     cf_journal_close(journal);
     cf_corr_keyring_free(keyring);
     remove_journal(dir);

@@ -60,14 +60,17 @@ static const char *const default_paths[] = {"docs", "docs/specs"};
 static inline struct cf_corr_author
 make_author(unsigned who)
 {
-    struct cf_corr_author author = {.repository_id = "repo", .thread_id = "task", .paths = default_paths, .path_count = 2};
+    struct cf_corr_author author = {
+        .repository_id = "repo", .thread_id = "task", .paths = default_paths, .path_count = 2};
 
     test_seed(author.seed);
     strcpy(author.project_id, PROJECT);
-    snprintf(author.identity_id, sizeof author.identity_id, "22222222-2222-4222-8222-%012x", who);
+    snprintf(author.identity_id, sizeof author.identity_id, "22222222-2222-4222-8222-%012x",
+             who);
     strcpy(author.signing_key_id, "33333333-3333-4333-8333-333333333333");
     strcpy(author.device_id, "44444444-4444-4444-8444-444444444444");
-    snprintf(author.session_id, sizeof author.session_id, "55555555-5555-4555-8555-%012x", who);
+    snprintf(author.session_id, sizeof author.session_id, "55555555-5555-4555-8555-%012x",
+             who);
     return author;
 }
 
@@ -77,7 +80,8 @@ sign_ok(struct cf_corr_author *author, const char *kind, const char *body, const
     const char *parents[] = {parent};
     struct cf_corr_event *event = NULL;
     struct cf_corr_refusal refusal = {0};
-    int status = cf_corr_author_sign(author, kind, body, parents, parent != NULL, NOW, &event, &refusal);
+    int status = cf_corr_author_sign(author, kind, body, parents, parent != NULL, NOW, &event,
+                                     &refusal);
 
     ck_assert_msg(status == 0, "%s at %s", refusal.reason, refusal.pointer);
     return event;

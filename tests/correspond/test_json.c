@@ -1,7 +1,6 @@
 /* The strict parser and the canonical form, on our own cases and on public ones. */
 #include "tests/correspond/support.h"
 
-
 #define JCS "../shared/data/jcs"
 #define PARSING "../shared/data/json-parsing"
 
@@ -70,10 +69,13 @@ START_TEST(reasons_are_the_protocols)
     for (size_t i = 0; i < CF_COUNT(cases); i++) {
         struct cf_corr_refusal refusal = {0};
         struct cf_corr_value *value = NULL;
-        int status = cf_corr_value_parse(cases[i].text, strlen(cases[i].text), 0, &value, &refusal);
+        int status =
+            cf_corr_value_parse(cases[i].text, strlen(cases[i].text), 0, &value, &refusal);
         ck_assert_msg(status < 0, "%s was admitted", cases[i].text);
-        ck_assert_msg(strcmp(refusal.reason, cases[i].reason) == 0, "%s: %s", cases[i].text, refusal.reason);
-        ck_assert_msg(refusal.offset == cases[i].offset, "%s: offset %d", cases[i].text, (int)refusal.offset);
+        ck_assert_msg(strcmp(refusal.reason, cases[i].reason) == 0, "%s: %s", cases[i].text,
+                      refusal.reason);
+        ck_assert_msg(refusal.offset == cases[i].offset, "%s: offset %d", cases[i].text,
+                      (int)refusal.offset);
         ck_assert_str_eq(refusal.pointer, "");
     }
 }
@@ -86,7 +88,8 @@ expect_canonical(const char *text, const char *wanted)
     char *got = NULL;
     size_t len;
 
-    ck_assert_msg(cf_corr_canonicalize(text, strlen(text), 0, &got, &len, &refusal) == 0, "%s: %s", text, refusal.reason);
+    ck_assert_msg(cf_corr_canonicalize(text, strlen(text), 0, &got, &len, &refusal) == 0,
+                  "%s: %s", text, refusal.reason);
     ck_assert_str_eq(got, wanted);
     ck_assert_uint_eq(len, strlen(wanted));
     free(got);
@@ -94,19 +97,24 @@ expect_canonical(const char *text, const char *wanted)
 
 START_TEST(canonical_form_sorts_escapes_and_strips)
 {
-    expect_canonical(" [ 1 , -7, 0, true,false ,null, \"\" ] ", "[1,-7,0,true,false,null,\"\"]");
+    expect_canonical(" [ 1 , -7, 0, true,false ,null, \"\" ] ",
+                     "[1,-7,0,true,false,null,\"\"]");
     expect_canonical("9007199254740991", "9007199254740991");
     expect_canonical("-9007199254740991", "-9007199254740991");
     expect_canonical("{}", "{}");
     expect_canonical("[]", "[]");
     expect_canonical("[[],{}]", "[[],{}]");
-    expect_canonical("{\"b\":1,\"a\":{\"d\":1,\"c\":2},\"\":0}", "{\"\":0,\"a\":{\"c\":2,\"d\":1},\"b\":1}");
+    expect_canonical("{\"b\":1,\"a\":{\"d\":1,\"c\":2},\"\":0}",
+                     "{\"\":0,\"a\":{\"c\":2,\"d\":1},\"b\":1}");
     expect_canonical("\"\\u0008\\u0009\\u000A\\u000c\\u000d\\u0001\\u001F\\/\\\"\\\\\\u007f\"",
                      "\"\\b\\t\\n\\f\\r\\u0001\\u001f/\\\"\\\\\x7f\"");
-    expect_canonical("\"\\ud83d\\ude00\\u2028\\ufeff\"", "\"\xf0\x9f\x98\x80\xe2\x80\xa8\xef\xbb\xbf\"");
+    expect_canonical("\"\\ud83d\\ude00\\u2028\\ufeff\"",
+                     "\"\xf0\x9f\x98\x80\xe2\x80\xa8\xef\xbb\xbf\"");
     /* UTF-16 order: the supplementary one before U+E000, shorter prefix first. */
-    expect_canonical("{\"\\ue000\":1,\"\\ud83d\\ude00\":2,\"a\":3,\"ab\":4,\"\\uffff\":5,\"\\ud7ff\":6}",
-                     "{\"a\":3,\"ab\":4,\"\xed\x9f\xbf\":6,\"\xf0\x9f\x98\x80\":2,\"\xee\x80\x80\":1,\"\xef\xbf\xbf\":5}");
+    expect_canonical(
+        "{\"\\ue000\":1,\"\\ud83d\\ude00\":2,\"a\":3,\"ab\":4,\"\\uffff\":5,\"\\ud7ff\":6}",
+        "{\"a\":3,\"ab\":4,\"\xed\x9f\xbf\":6,\"\xf0\x9f\x98\x80\":2,\"\xee\x80\x80\":1,"
+        "\"\xef\xbf\xbf\":5}");
     /* Precomposed and decomposed are two names. */
     expect_canonical("{\"\\u00e9\":1,\"e\\u0301\":2}", "{\"e\xcc\x81\":2,\"\xc3\xa9\":1}");
 }
@@ -114,7 +122,8 @@ END_TEST
 
 START_TEST(every_cut_of_a_text_is_refused_and_named)
 {
-    static const char text[] = "{\"k\\u00e9\":[1,-20,{\"a\":\"\\ud83d\\ude00x\",\"b\":null}],\"z\":true}";
+    static const char text[] =
+        "{\"k\\u00e9\":[1,-20,{\"a\":\"\\ud83d\\ude00x\",\"b\":null}],\"z\":true}";
     size_t whole = strlen(text);
 
     for (size_t cut = 0; cut < whole; cut++) {
@@ -176,12 +185,14 @@ END_TEST
 /* canonical(parse(canonical(x))) is canonical(x) */
 START_TEST(the_canonical_form_is_a_fixed_point)
 {
-    static const char text[] = "{\"\\u20ac\":\"\\u0001\\/\",\"\\r\":[{\"b\":[],\"a\":{}},-3],\"1\":\"\\ud83d\\ude02\"}";
+    static const char text[] = "{\"\\u20ac\":\"\\u0001\\/"
+                               "\",\"\\r\":[{\"b\":[],\"a\":{}},-3],\"1\":\"\\ud83d\\ude02\"}";
     struct cf_corr_refusal refusal;
     char *once, *twice;
     size_t once_len, twice_len;
 
-    ck_assert_int_eq(cf_corr_canonicalize(text, strlen(text), 0, &once, &once_len, &refusal), 0);
+    ck_assert_int_eq(cf_corr_canonicalize(text, strlen(text), 0, &once, &once_len, &refusal),
+                     0);
     ck_assert_int_eq(cf_corr_canonicalize(once, once_len, 0, &twice, &twice_len, &refusal), 0);
     ck_assert_str_eq(once, twice);
     free(once);
@@ -210,7 +221,8 @@ check_jcs(const char *folder, const char *name, const char *reason)
         ck_assert_str_eq(refusal.reason, reason);
     } else {
         ck_assert_msg(status == 0, "%s: %s", name, refusal.reason);
-        ck_assert_msg(got_len == wanted_len && memcmp(got, wanted, got_len) == 0, "%s differs:\n%s\n%s", name, got, wanted);
+        ck_assert_msg(got_len == wanted_len && memcmp(got, wanted, got_len) == 0,
+                      "%s differs:\n%s\n%s", name, got, wanted);
     }
     free(got);
     free(in);
@@ -266,7 +278,8 @@ START_TEST(public_torture_files_get_this_profiles_verdicts)
         snprintf(path, sizeof path, PARSING "/test_parsing/%s", name);
         text = slurp(path, &len);
         ck_assert_msg(text != NULL, "%s", path);
-        ck_assert_msg(is_acceptable(entry, reason_of(text, len)), "%s: %s", name, reason_of(text, len));
+        ck_assert_msg(is_acceptable(entry, reason_of(text, len)), "%s: %s", name,
+                      reason_of(text, len));
         uncapped = json_string_value(json_object_get(entry, "reason_without_size_cap"));
         if (uncapped != NULL) {
             struct cf_corr_refusal refusal = {0};
@@ -282,10 +295,12 @@ START_TEST(public_torture_files_get_this_profiles_verdicts)
 }
 END_TEST
 
-UNIT_MAIN("correspond/json", if (cf_corr_init() < 0) return 1; tcase_add_test(tc, reasons_are_the_protocols);
+UNIT_MAIN("correspond/json", if (cf_corr_init() < 0) return 1;
+          tcase_add_test(tc, reasons_are_the_protocols);
           tcase_add_test(tc, canonical_form_sorts_escapes_and_strips);
           tcase_add_test(tc, every_cut_of_a_text_is_refused_and_named);
           tcase_add_test(tc, sizes_and_depth_end_where_they_say);
           tcase_add_test(tc, large_objects_sort_and_find_their_twins);
-          tcase_add_test(tc, the_canonical_form_is_a_fixed_point); tcase_add_test(tc, public_jcs_pairs_agree);
+          tcase_add_test(tc, the_canonical_form_is_a_fixed_point);
+          tcase_add_test(tc, public_jcs_pairs_agree);
           tcase_add_test(tc, public_torture_files_get_this_profiles_verdicts);)

@@ -1,7 +1,7 @@
 /*
  * Claim lineage: the contract's vectors in their order and in every permutation, the shared
- * cases with their bounded batches, and random scenarios against a slow model that knows nothing
- * of arrival order.
+ * cases with their bounded batches, and random scenarios against a slow model that knows
+ * nothing of arrival order.
  */
 #include "tests/correspond/support.h"
 
@@ -44,7 +44,8 @@ make_uuid(const char *symbol, unsigned salt, char out[CF_CORR_UUID_SIZE])
 static void
 sign_node(struct scenario *s, const json_t *node)
 {
-    const char *identity = text_of(node, "identity"), *claim = text_of(node, "claim"), *repository = text_of(node, "repository");
+    const char *identity = text_of(node, "identity"), *claim = text_of(node, "claim"),
+               *repository = text_of(node, "repository");
     const char *before = text_of(node, "predecessor"), *expires = text_of(node, "expires");
     const char *paths[64], *predecessor = NULL;
     struct cf_corr_author author = make_author(1);
@@ -62,14 +63,16 @@ sign_node(struct scenario *s, const json_t *node)
     make_uuid(claim == NULL ? "c" : claim, 2, claim_id);
     if (before != NULL)
         predecessor = id_of(s->event[find_symbol(s, before)]);
-    cf_corr_time_format(expires != NULL && strcmp(expires, "future") == 0 ? NOW + HOUR : NOW - HOUR, at);
+    cf_corr_time_format(
+        expires != NULL && strcmp(expires, "future") == 0 ? NOW + HOUR : NOW - HOUR, at);
     if (strcmp(text_of(node, "kind"), "intent") == 0)
         snprintf(body, sizeof body, "{\"summary\":\"x\"}");
     else
-        snprintf(body, sizeof body, "{\"claim_id\":\"%s\",\"generation\":%d%s%s%s%s%s%s}", claim_id,
-                 (int)json_integer_value(json_object_get(node, "generation")),
-                 predecessor != NULL ? ",\"predecessor_event_id\":\"" : "", predecessor != NULL ? predecessor : "",
-                 predecessor != NULL ? "\"" : "", expires != NULL ? ",\"expires_at\":\"" : "", expires != NULL ? at : "",
+        snprintf(body, sizeof body, "{\"claim_id\":\"%s\",\"generation\":%d%s%s%s%s%s%s}",
+                 claim_id, (int)json_integer_value(json_object_get(node, "generation")),
+                 predecessor != NULL ? ",\"predecessor_event_id\":\"" : "",
+                 predecessor != NULL ? predecessor : "", predecessor != NULL ? "\"" : "",
+                 expires != NULL ? ",\"expires_at\":\"" : "", expires != NULL ? at : "",
                  expires != NULL ? "\"" : "");
     snprintf(s->symbol[s->count], sizeof s->symbol[0], "%s", text_of(node, "symbol"));
     s->event[s->count] = sign_ok(&author, text_of(node, "kind"), body, predecessor);
@@ -105,7 +108,8 @@ arrive(struct cf_corr_store *store, const struct cf_corr_event *event)
 }
 
 static bool
-state_of(const struct cf_corr_store *store, const struct scenario *s, unsigned i, struct cf_corr_state *state)
+state_of(const struct cf_corr_store *store, const struct scenario *s, unsigned i,
+         struct cf_corr_state *state)
 {
     struct cf_corr_receipt receipt;
 
@@ -128,13 +132,16 @@ is_listed(const json_t *list, const char *symbol)
 
 /* `list` as a set against one flag of each stored event; no list, no check. */
 static void
-expect_set(const struct cf_corr_store *store, const struct scenario *s, const json_t *list, char which, const char *where)
+expect_set(const struct cf_corr_store *store, const struct scenario *s, const json_t *list,
+           char which, const char *where)
 {
     for (unsigned i = 0; list != NULL && i < s->count; i++) {
         struct cf_corr_state state = {0};
-        bool has = state_of(store, s, i, &state) &&
-                   (which == 't' ? state.is_tip : which == 'a' ? state.is_active : state.is_conflicted);
-        ck_assert_msg(has == is_listed(list, s->symbol[i]), "%s: %c of %s is %d", where, which, s->symbol[i], has);
+        bool has = state_of(store, s, i, &state) && (which == 't'   ? state.is_tip
+                                                     : which == 'a' ? state.is_active
+                                                                    : state.is_conflicted);
+        ck_assert_msg(has == is_listed(list, s->symbol[i]), "%s: %c of %s is %d", where, which,
+                      s->symbol[i], has);
     }
 }
 
@@ -169,7 +176,8 @@ run_in_given_order(const json_t *vector)
         if (status != NULL) {
             struct cf_corr_state state;
             ck_assert(state_of(store, &s, s.count - 1, &state));
-            ck_assert_str_eq(cf_corr_lineage_name(state.lineage), json_string_value(json_array_get(status, i)));
+            ck_assert_str_eq(cf_corr_lineage_name(state.lineage),
+                             json_string_value(json_array_get(status, i)));
         }
     }
     expect_end(store, &s, vector);
@@ -178,7 +186,8 @@ run_in_given_order(const json_t *vector)
 }
 
 static void
-run_permutations(const json_t *vector, const struct scenario *s, unsigned *order, unsigned done)
+run_permutations(const json_t *vector, const struct scenario *s, unsigned *order,
+                 unsigned done)
 {
     if (done == s->count) {
         struct cf_corr_store *store = cf_corr_store_new(PROJECT, NULL, NULL);
@@ -220,21 +229,26 @@ START_TEST(contract_vectors_in_every_order)
 END_TEST
 
 static void
-expect_step(const struct cf_corr_store *store, const struct scenario *s, const json_t *expect, const char *name)
+expect_step(const struct cf_corr_store *store, const struct scenario *s, const json_t *expect,
+            const char *name)
 {
     json_t *statuses = json_object_get(expect, "status"), *wanted;
     const char *symbol;
 
     json_object_foreach(statuses, symbol, wanted) {
         struct cf_corr_state state;
-        ck_assert_msg(state_of(store, s, (unsigned)find_symbol(s, symbol), &state), "%s: %s", name, symbol);
-        ck_assert_msg(strcmp(cf_corr_lineage_name(state.lineage), json_string_value(wanted)) == 0, "%s: %s is %s", name,
-                      symbol, cf_corr_lineage_name(state.lineage));
+        ck_assert_msg(state_of(store, s, (unsigned)find_symbol(s, symbol), &state), "%s: %s",
+                      name, symbol);
+        ck_assert_msg(strcmp(cf_corr_lineage_name(state.lineage), json_string_value(wanted)) ==
+                          0,
+                      "%s: %s is %s", name, symbol, cf_corr_lineage_name(state.lineage));
     }
     expect_set(store, s, json_object_get(expect, "tips"), 't', name);
     expect_set(store, s, json_object_get(expect, "active"), 'a', name);
     expect_set(store, s, json_object_get(expect, "conflicted"), 'c', name);
-    ck_assert_msg(cf_corr_store_is_incomplete(store) == json_is_true(json_object_get(expect, "incomplete")), "%s", name);
+    ck_assert_msg(cf_corr_store_is_incomplete(store) ==
+                      json_is_true(json_object_get(expect, "incomplete")),
+                  "%s", name);
 }
 
 START_TEST(shared_lineage_cases)
@@ -260,7 +274,8 @@ START_TEST(shared_lineage_cases)
                 arrive(store, s.event[find_symbol(&s, json_string_value(symbol))]);
             }
             json_array_foreach(json_object_get(entry, "expect"), k, expect)
-                if (json_integer_value(json_object_get(expect, "after")) == (json_int_t)step + 1)
+                if (json_integer_value(json_object_get(expect, "after")) ==
+                    (json_int_t)step + 1)
                     expect_step(store, &s, expect, text_of(entry, "name"));
         }
         free_scenario(&s);
@@ -294,7 +309,8 @@ draw_node(struct model_node *nodes, unsigned at, unsigned *random)
 {
     struct model_node *node = &nodes[at];
 
-    *node = (struct model_node){.kind = at == 0 ? 0 : draw(random, 8), .before = -1, .is_future = draw(random, 4) > 0};
+    *node = (struct model_node){
+        .kind = at == 0 ? 0 : draw(random, 8), .before = -1, .is_future = draw(random, 4) > 0};
     if (node->kind == 0 || node->kind == 7) { /* an open, or an ordinary event */
         node->generation = 1;
         node->claim = draw(random, 2);
@@ -309,7 +325,8 @@ draw_node(struct model_node *nodes, unsigned at, unsigned *random)
     node->claim = before->claim ^ (draw(random, 16) == 0);
     node->identity = before->identity ^ (draw(random, 16) == 0);
     node->repository = before->repository ^ (draw(random, 20) == 0);
-    node->paths = before->paths ^ (draw(random, 16) == 0 ? 2u : draw(random, 2)); /* bit 0: only the order */
+    node->paths = before->paths ^
+                  (draw(random, 16) == 0 ? 2u : draw(random, 2)); /* bit 0: only the order */
 }
 
 /* The rules read off the page, parents first; nothing about arrival. */
@@ -325,9 +342,11 @@ judge_model(struct model_node *nodes, unsigned count)
         node->lineage = CF_CORR_VALID;
         if (node->kind != 0) {
             const struct model_node *before = &nodes[node->before];
-            bool fits = before->lineage == CF_CORR_VALID && before->kind < 2 && before->claim == node->claim &&
-                        before->identity == node->identity && before->repository == node->repository &&
-                        node->generation == before->generation + 1 && (before->paths & 2) == (node->paths & 2);
+            bool fits = before->lineage == CF_CORR_VALID && before->kind < 2 &&
+                        before->claim == node->claim && before->identity == node->identity &&
+                        before->repository == node->repository &&
+                        node->generation == before->generation + 1 &&
+                        (before->paths & 2) == (node->paths & 2);
             node->lineage = fits ? CF_CORR_VALID : CF_CORR_INVALID;
         }
         node->is_tip = node->lineage == CF_CORR_VALID;
@@ -353,24 +372,30 @@ sign_model(const struct model_node *node, const struct cf_corr_event *before, un
     if (node->kind < 2)
         snprintf(expires, sizeof expires, ",\"expires_at\":\"%s\"", time);
     if (before != NULL)
-        snprintf(predecessor, sizeof predecessor, ",\"predecessor_event_id\":\"%s\"", id_of(before));
-    snprintf(body, sizeof body, "{\"claim_id\":\"66666666-6666-4666-8666-%012u\",\"generation\":%u%s%s}", node->claim,
-             node->generation, expires, predecessor);
+        snprintf(predecessor, sizeof predecessor, ",\"predecessor_event_id\":\"%s\"",
+                 id_of(before));
+    snprintf(body, sizeof body,
+             "{\"claim_id\":\"66666666-6666-4666-8666-%012u\",\"generation\":%u%s%s}",
+             node->claim, node->generation, expires, predecessor);
     return sign_ok(&author, kinds[node->kind], body, before == NULL ? NULL : id_of(before));
 }
 
 static void
-expect_model(const struct cf_corr_store *store, const struct scenario *s, const struct model_node *nodes, unsigned round)
+expect_model(const struct cf_corr_store *store, const struct scenario *s,
+             const struct model_node *nodes, unsigned round)
 {
     for (unsigned i = 0; i < s->count; i++) {
         struct cf_corr_state state;
         unsigned rivals = 0;
         ck_assert(state_of(store, s, i, &state));
         for (unsigned k = 0; k < s->count; k++)
-            rivals += nodes[k].is_tip && nodes[k].claim == nodes[i].claim && nodes[k].repository == nodes[i].repository;
-        ck_assert_msg(state.lineage == nodes[i].lineage, "round %u, node %u: %s", round, i, cf_corr_lineage_name(state.lineage));
+            rivals += nodes[k].is_tip && nodes[k].claim == nodes[i].claim &&
+                      nodes[k].repository == nodes[i].repository;
+        ck_assert_msg(state.lineage == nodes[i].lineage, "round %u, node %u: %s", round, i,
+                      cf_corr_lineage_name(state.lineage));
         ck_assert_msg(state.is_tip == nodes[i].is_tip, "round %u, node %u: tip", round, i);
-        ck_assert(state.is_active == (nodes[i].is_tip && nodes[i].kind < 2 && nodes[i].is_future));
+        ck_assert(state.is_active ==
+                  (nodes[i].is_tip && nodes[i].kind < 2 && nodes[i].is_future));
         ck_assert(state.is_conflicted == (nodes[i].is_tip && rivals > 1));
     }
 }
@@ -381,11 +406,13 @@ START_TEST(random_arrivals_end_as_the_rules_say)
         struct cf_corr_store *store = cf_corr_store_new(PROJECT, NULL, NULL);
         struct model_node nodes[NODES_MAX];
         struct scenario s = {.count = 0};
-        unsigned random = round + 1, order[NODES_MAX], count = 2 + draw(&random, NODES_MAX - 2);
+        unsigned random = round + 1, order[NODES_MAX],
+                 count = 2 + draw(&random, NODES_MAX - 2);
 
         for (unsigned i = 0; i < count; i++) {
             draw_node(nodes, i, &random);
-            s.event[i] = sign_model(&nodes[i], nodes[i].before < 0 ? NULL : s.event[nodes[i].before], i);
+            s.event[i] = sign_model(&nodes[i],
+                                    nodes[i].before < 0 ? NULL : s.event[nodes[i].before], i);
             order[i] = i;
             s.count++;
         }
@@ -408,7 +435,8 @@ START_TEST(random_arrivals_end_as_the_rules_say)
 }
 END_TEST
 
-/* One root under which 100 renewals wait: three batches and a bit, the wide family behind nobody. */
+/* One root under which 100 renewals wait: three batches and a bit, the wide family behind
+ * nobody. */
 START_TEST(a_wide_family_takes_several_batches)
 {
     struct cf_corr_store *store = cf_corr_store_new(PROJECT, NULL, NULL);
@@ -435,6 +463,8 @@ START_TEST(a_wide_family_takes_several_batches)
 }
 END_TEST
 
-UNIT_MAIN("correspond/lineage", if (cf_corr_init() < 0) return 1; tcase_add_test(tc, contract_vectors_in_every_order);
-          tcase_add_test(tc, shared_lineage_cases); tcase_add_test(tc, random_arrivals_end_as_the_rules_say);
+UNIT_MAIN("correspond/lineage", if (cf_corr_init() < 0) return 1;
+          tcase_add_test(tc, contract_vectors_in_every_order);
+          tcase_add_test(tc, shared_lineage_cases);
+          tcase_add_test(tc, random_arrivals_end_as_the_rules_say);
           tcase_add_test(tc, a_wide_family_takes_several_batches);)

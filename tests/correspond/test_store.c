@@ -1,4 +1,5 @@
-/* The store: receipts, retries, records, forks, and what claims and voice say and leave out. */
+/* The store: receipts, retries, records, forks, and what claims and voice say and leave out.
+ */
 #include "correspond/index.h"
 #include "tests/correspond/support.h"
 
@@ -18,7 +19,8 @@ append_at(struct cf_corr_store *store, const struct cf_corr_event *event, int64_
 
 /* Appends and frees; returns the id (good for a few calls). */
 static const char *
-say(struct cf_corr_store *store, struct cf_corr_author *author, const char *kind, const char *body, const char *parent)
+say(struct cf_corr_store *store, struct cf_corr_author *author, const char *kind,
+    const char *body, const char *parent)
 {
     struct cf_corr_event *event = sign_ok(author, kind, body, parent);
     const char *id = id_of(event);
@@ -29,12 +31,16 @@ say(struct cf_corr_store *store, struct cf_corr_author *author, const char *kind
 }
 
 static const char *
-open_claim(struct cf_corr_store *store, struct cf_corr_author *author, unsigned claim, int64_t expires_ms)
+open_claim(struct cf_corr_store *store, struct cf_corr_author *author, unsigned claim,
+           int64_t expires_ms)
 {
     char body[200], at[CF_CORR_TIME_SIZE];
 
     cf_corr_time_format(expires_ms, at);
-    snprintf(body, sizeof body, "{\"claim_id\":\"66666666-6666-4666-8666-%012x\",\"generation\":1,\"expires_at\":\"%s\"}", claim, at);
+    snprintf(body, sizeof body,
+             "{\"claim_id\":\"66666666-6666-4666-8666-%012x\",\"generation\":1,\"expires_at\":"
+             "\"%s\"}",
+             claim, at);
     return say(store, author, "claim.open", body, NULL);
 }
 
@@ -122,7 +128,8 @@ END_TEST
 
 START_TEST(another_projects_event_is_refused)
 {
-    struct cf_corr_store *store = cf_corr_store_new("99999999-9999-4999-8999-999999999999", NULL, NULL);
+    struct cf_corr_store *store =
+        cf_corr_store_new("99999999-9999-4999-8999-999999999999", NULL, NULL);
     struct cf_corr_author author = make_author(1);
     struct cf_corr_event *event = sign_ok(&author, "close", "{}", NULL);
     struct cf_corr_receipt receipt;
@@ -137,8 +144,9 @@ END_TEST
 
 START_TEST(an_answer_shows_missing_parents_forks_and_pending_lineage)
 {
-    static const char body[] = "{\"claim_id\":\"66666666-6666-4666-8666-666666666666\",\"generation\":2,"
-                               "\"predecessor_event_id\":\"%s\",\"expires_at\":\"2026-07-19T14:00:00.000Z\"}";
+    static const char body[] =
+        "{\"claim_id\":\"66666666-6666-4666-8666-666666666666\",\"generation\":2,"
+        "\"predecessor_event_id\":\"%s\",\"expires_at\":\"2026-07-19T14:00:00.000Z\"}";
     struct cf_corr_store *store = cf_corr_store_new(PROJECT, NULL, NULL);
     struct cf_corr_author author = make_author(1);
     char absent[CF_CORR_ID_SIZE] = "sha256:", text[400], *answer;
@@ -159,7 +167,9 @@ START_TEST(an_answer_shows_missing_parents_forks_and_pending_lineage)
     ck_assert(json_is_true(json_object_get(json, "created")));
     ck_assert_str_eq(text_of(json, "lineage_status"), "pending");
     ck_assert_str_eq(text_of(json_object_get(json, "receipt"), "received_seq"), "2");
-    ck_assert_str_eq(json_string_value(json_array_get(json_object_get(json, "missing_parents"), 0)), absent);
+    ck_assert_str_eq(
+        json_string_value(json_array_get(json_object_get(json, "missing_parents"), 0)),
+        absent);
     warnings = json_object_get(json, "warnings");
     ck_assert_uint_eq(json_array_size(warnings), 2);
     ck_assert_str_eq(text_of(json_array_get(warnings, 0), "code"), "session_fork");
@@ -193,17 +203,20 @@ START_TEST(a_wide_fork_shows_sixteen_and_itself)
         receipt = append_at(store, event, NOW);
         char *answer = cf_corr_store_answer(store, &receipt, &len, &err);
         json = read_json(answer, len);
-        ids = json_object_get(json_array_get(json_object_get(json, "warnings"), 0), "event_ids");
+        ids =
+            json_object_get(json_array_get(json_object_get(json, "warnings"), 0), "event_ids");
         ck_assert_uint_eq(json_array_size(ids), i == 0 ? 0 : i + 1 < 16 ? i + 1 : 16);
         json_array_foreach(ids, k, id) {
             is_among = is_among || strcmp(json_string_value(id), id_of(event)) == 0;
-            ck_assert(k == 0 || strcmp(json_string_value(json_array_get(ids, k - 1)), json_string_value(id)) < 0);
+            ck_assert(k == 0 || strcmp(json_string_value(json_array_get(ids, k - 1)),
+                                       json_string_value(id)) < 0);
         }
         ck_assert(i == 0 || is_among);
         json_decref(json);
         cf_corr_event_free(event);
     }
-    json_t *voice = voice_of(store, &in_repo), *forks = json_object_get(json_object_get(voice, "conflicts"), "session_forks");
+    json_t *voice = voice_of(store, &in_repo),
+           *forks = json_object_get(json_object_get(voice, "conflicts"), "session_forks");
     ck_assert_uint_eq(json_array_size(forks), 1);
     ck_assert_uint_eq(size_of(json_array_get(forks, 0), "event_ids"), 16);
     ck_assert_str_eq(text_of(voice, "projection_status"), "truncated");
@@ -217,7 +230,8 @@ START_TEST(claims_are_ordered_filtered_and_expire)
     static const char *const sdk[] = {"packages/sdk"}, *const all[] = {"."};
     struct cf_corr_store *store = cf_corr_store_new(PROJECT, NULL, NULL);
     struct cf_corr_author a = make_author(1), b = make_author(2), c = make_author(3);
-    struct cf_corr_query by_path = {"repo", NULL, "packages/sdk/src"}, by_thread = {"repo", "other", NULL};
+    struct cf_corr_query by_path = {"repo", NULL, "packages/sdk/src"},
+                         by_thread = {"repo", "other", NULL};
     struct cf_corr_query elsewhere = {"nowhere", NULL, NULL};
     json_t *json;
 
@@ -230,7 +244,8 @@ START_TEST(claims_are_ordered_filtered_and_expire)
     open_claim(store, &c, 3, NOW + HOUR);
     json = claims_of(store, &in_repo, NOW);
     ck_assert_uint_eq(size_of(json, "claims"), 3);
-    ck_assert_str_eq(text_of(json_array_get(json_object_get(json, "claims"), 0), "thread_id"), "other"); /* first to expire */
+    ck_assert_str_eq(text_of(json_array_get(json_object_get(json, "claims"), 0), "thread_id"),
+                     "other"); /* first to expire */
     ck_assert_str_eq(text_of(json, "cursor"), "3");
     json_decref(json);
     json = claims_of(store, &by_path, NOW);
@@ -291,7 +306,9 @@ START_TEST(bounds_of_claims_say_truncated)
     open_claim(store, &a, 7, NOW + 2 * HOUR);
     json = claims_of(store, &in_repo, NOW);
     ck_assert_str_eq(text_of(json, "projection_status"), "truncated");
-    ck_assert_uint_eq(size_of(json_array_get(json_object_get(json, "claims"), 0), "competing_event_ids"), 16);
+    ck_assert_uint_eq(
+        size_of(json_array_get(json_object_get(json, "claims"), 0), "competing_event_ids"),
+        16);
     json_decref(json);
     cf_corr_store_free(store);
 
@@ -313,7 +330,8 @@ END_TEST
 
 START_TEST(voice_shows_the_newest_and_where_claims_meet)
 {
-    static const char *const left[] = {"b/x", "a", "same"}, *const right[] = {"b", "a/deep/er", "same", "z"};
+    static const char *const left[] = {"b/x", "a", "same"}, *const right[] = {"b", "a/deep/er",
+                                                                              "same", "z"};
     struct cf_corr_store *store = cf_corr_store_new(PROJECT, NULL, NULL);
     struct cf_corr_author a = make_author(1), b = make_author(2), other = make_author(3);
     struct cf_corr_query thread = {"repo", "aside", NULL};
@@ -332,7 +350,11 @@ START_TEST(voice_shows_the_newest_and_where_claims_meet)
     voice = voice_of(store, &in_repo);
     ck_assert_uint_eq(size_of(voice, "recent_events"), 50);
     ck_assert(json_is_true(json_object_get(voice, "truncated")));
-    ck_assert_str_eq(text_of(json_object_get(json_array_get(json_object_get(voice, "recent_events"), 0), "receipt"), "received_seq"), "54");
+    ck_assert_str_eq(
+        text_of(json_object_get(json_array_get(json_object_get(voice, "recent_events"), 0),
+                                "receipt"),
+                "received_seq"),
+        "54");
     rows = json_object_get(json_object_get(voice, "conflicts"), "overlapping_claims");
     ck_assert_uint_eq(json_array_size(rows), 1);
     paths = json_object_get(json_array_get(rows, 0), "paths");
@@ -393,12 +415,20 @@ START_TEST(overlaps_name_live_claims_of_others)
     char told[200] = "";
 
     open_claim(store, &a, 5, NOW + HOUR);
-    ck_assert_uint_eq(cf_corr_store_overlaps(store, "repo", mine, 1, NULL, NOW, note_overlap, told), 1);
+    ck_assert_uint_eq(
+        cf_corr_store_overlaps(store, "repo", mine, 1, NULL, NOW, note_overlap, told), 1);
     ck_assert_str_eq(told, "66666666-6666-4666-8666-000000000005 docs task");
-    ck_assert_uint_eq(cf_corr_store_overlaps(store, "repo", apart, 1, NULL, NOW, note_overlap, told), 0);
-    ck_assert_uint_eq(cf_corr_store_overlaps(store, "repo", mine, 1, "66666666-6666-4666-8666-000000000005", NOW, note_overlap, told), 0);
-    ck_assert_uint_eq(cf_corr_store_overlaps(store, "repo", mine, 1, NULL, NOW + HOUR, note_overlap, told), 0);
-    ck_assert_uint_eq(cf_corr_store_overlaps(store, "none", mine, 1, NULL, NOW, note_overlap, told), 0);
+    ck_assert_uint_eq(
+        cf_corr_store_overlaps(store, "repo", apart, 1, NULL, NOW, note_overlap, told), 0);
+    ck_assert_uint_eq(cf_corr_store_overlaps(store, "repo", mine, 1,
+                                             "66666666-6666-4666-8666-000000000005", NOW,
+                                             note_overlap, told),
+                      0);
+    ck_assert_uint_eq(
+        cf_corr_store_overlaps(store, "repo", mine, 1, NULL, NOW + HOUR, note_overlap, told),
+        0);
+    ck_assert_uint_eq(
+        cf_corr_store_overlaps(store, "none", mine, 1, NULL, NOW, note_overlap, told), 0);
     cf_corr_store_free(store);
 }
 END_TEST
@@ -419,9 +449,13 @@ START_TEST(a_claims_life_is_valid_from_open_to_close)
     cf_corr_public_key(author.seed, public_key);
     cf_corr_claim_init(&claim, &author);
     ck_assert_int_eq(cf_corr_claim_open(&claim, NOW, NOW + HOUR, &event[0], &refusal), 0);
-    ck_assert_int_eq(cf_corr_claim_progress(&claim, NOW + 1, long_text, &event[1], &refusal), 0);
-    ck_assert_int_eq(cf_corr_claim_renew(&claim, NOW + 2, NOW + 2 * HOUR, &event[2], &refusal), 0);
-    ck_assert_int_eq(cf_corr_claim_offer(&claim, NOW + 3, digest, "file:run.cfr", NULL, &event[3], &refusal), 0);
+    ck_assert_int_eq(cf_corr_claim_progress(&claim, NOW + 1, long_text, &event[1], &refusal),
+                     0);
+    ck_assert_int_eq(cf_corr_claim_renew(&claim, NOW + 2, NOW + 2 * HOUR, &event[2], &refusal),
+                     0);
+    ck_assert_int_eq(cf_corr_claim_offer(&claim, NOW + 3, digest, "file:run.cfr", NULL,
+                                         &event[3], &refusal),
+                     0);
     ck_assert_int_eq(cf_corr_claim_release(&claim, NOW + 4, "done", &event[4], &refusal), 0);
     ck_assert_int_eq(cf_corr_claim_close(&claim, NOW + 5, NULL, &event[5], &refusal), 0);
     for (int i = 0; i < 6; i++) {
@@ -457,7 +491,8 @@ fetch_from_shelf(void *user, uint64_t where, size_t *ret_len)
 START_TEST(a_store_saved_and_loaded_goes_on_the_same)
 {
     struct shelf shelf = {0};
-    struct cf_corr_store *store = cf_corr_store_new(PROJECT, fetch_from_shelf, &shelf), *loaded = NULL;
+    struct cf_corr_store *store = cf_corr_store_new(PROJECT, fetch_from_shelf, &shelf),
+                         *loaded = NULL;
     struct cf_corr_author a = make_author(1);
     struct cf_corr_refusal refusal;
     struct cf_corr_receipt receipt;
@@ -468,7 +503,10 @@ START_TEST(a_store_saved_and_loaded_goes_on_the_same)
     for (unsigned i = 0; i < 400; i++) {
         char body[200];
         struct cf_corr_event *event;
-        snprintf(body, sizeof body, "{\"claim_id\":\"66666666-6666-4666-8666-%012u\",\"generation\":1,\"expires_at\":\"2026-07-19T12:00:00.000Z\"}", i % 90);
+        snprintf(body, sizeof body,
+                 "{\"claim_id\":\"66666666-6666-4666-8666-%012u\",\"generation\":1,\"expires_"
+                 "at\":\"2026-07-19T12:00:00.000Z\"}",
+                 i % 90);
         event = sign_ok(&a, "claim.open", body, NULL);
         shelf.text[i] = cf_corr_event_text(event, &shelf.len[i]);
         if (i == 200) { /* half-way through, continue in a loaded copy */
@@ -480,14 +518,17 @@ START_TEST(a_store_saved_and_loaded_goes_on_the_same)
             ck_assert_ptr_nonnull(loaded);
             ck_assert_uint_eq(cf_corr_store_last_seq(loaded), 200);
         }
-        ck_assert_int_eq(cf_corr_store_append(store, event, NOW + i, i, &receipt, &refusal), 0);
+        ck_assert_int_eq(cf_corr_store_append(store, event, NOW + i, i, &receipt, &refusal),
+                         0);
         if (i >= 200) {
-            ck_assert_int_eq(cf_corr_store_append(loaded, event, NOW + i, i, &receipt, &refusal), 0);
+            ck_assert_int_eq(
+                cf_corr_store_append(loaded, event, NOW + i, i, &receipt, &refusal), 0);
             ck_assert_uint_eq(receipt.received_seq, i + 1);
         }
         cf_corr_event_free(event);
     }
-    char *one = cf_corr_store_voice(store, &in_repo, NOW, &len, &err), *two = cf_corr_store_voice(loaded, &in_repo, NOW, &len, &err);
+    char *one = cf_corr_store_voice(store, &in_repo, NOW, &len, &err),
+         *two = cf_corr_store_voice(loaded, &in_repo, NOW, &len, &err);
     ck_assert_str_eq(one, two);
     free(one);
     free(two);
@@ -530,7 +571,8 @@ START_TEST(a_table_finds_what_it_holds)
         cf_table_remove(&table, i);
     for (uint32_t h = 0; h < 700; h++) {
         unsigned found = 0, wanted = 0;
-        for (uint32_t r = cf_table_first(&table, h * 2654435761u); r != CF_NONE; r = cf_table_next(&table, r)) {
+        for (uint32_t r = cf_table_first(&table, h * 2654435761u); r != CF_NONE;
+             r = cf_table_next(&table, r)) {
             ck_assert_uint_eq(r % 700, h);
             found++;
         }
@@ -542,14 +584,19 @@ START_TEST(a_table_finds_what_it_holds)
 }
 END_TEST
 
-UNIT_MAIN("correspond/store", if (cf_corr_init() < 0) return 1; tcase_add_test(tc, an_empty_store_says_so);
+UNIT_MAIN("correspond/store", if (cf_corr_init() < 0) return 1;
+          tcase_add_test(tc, an_empty_store_says_so);
           tcase_add_test(tc, receipts_count_and_retries_give_the_first_one);
           tcase_add_test(tc, another_projects_event_is_refused);
           tcase_add_test(tc, an_answer_shows_missing_parents_forks_and_pending_lineage);
-          tcase_add_test(tc, a_wide_fork_shows_sixteen_and_itself); tcase_add_test(tc, claims_are_ordered_filtered_and_expire);
-          tcase_add_test(tc, two_reads_without_a_change_are_the_same_bytes); tcase_add_test(tc, bounds_of_claims_say_truncated);
-          tcase_add_test(tc, voice_shows_the_newest_and_where_claims_meet); tcase_add_test(tc, pages_walk_the_whole_store_once);
-          tcase_add_test(tc, overlaps_name_live_claims_of_others); tcase_add_test(tc, a_claims_life_is_valid_from_open_to_close);
+          tcase_add_test(tc, a_wide_fork_shows_sixteen_and_itself);
+          tcase_add_test(tc, claims_are_ordered_filtered_and_expire);
+          tcase_add_test(tc, two_reads_without_a_change_are_the_same_bytes);
+          tcase_add_test(tc, bounds_of_claims_say_truncated);
+          tcase_add_test(tc, voice_shows_the_newest_and_where_claims_meet);
+          tcase_add_test(tc, pages_walk_the_whole_store_once);
+          tcase_add_test(tc, overlaps_name_live_claims_of_others);
+          tcase_add_test(tc, a_claims_life_is_valid_from_open_to_close);
           tcase_add_test(tc, a_store_saved_and_loaded_goes_on_the_same);
           tcase_add_test(tc, an_unreadable_event_is_an_error_not_an_empty_answer);
           tcase_add_test(tc, a_table_finds_what_it_holds);)

@@ -1,5 +1,5 @@
-/* Every golden vector of the contract, and every shared event case, through the public API. The
- * lineage vectors have a program of their own. */
+/* Every golden vector of the contract, and every shared event case, through the public API.
+ * The lineage vectors have a program of their own. */
 #include "tests/correspond/support.h"
 
 #define VECTORS "fixtures/agent-correspondence-0.1-vectors.json"
@@ -48,7 +48,8 @@ START_TEST(rejection_vectors)
 
     json_array_foreach(vectors("rejection_vectors"), i, entry) {
         json_t *text = json_object_get(entry, "json");
-        ck_assert_str_eq(reason_of(json_string_value(text), json_string_length(text)), text_of(entry, "reason"));
+        ck_assert_str_eq(reason_of(json_string_value(text), json_string_length(text)),
+                         text_of(entry, "reason"));
     }
     ck_assert_uint_ge(i, 8);
 }
@@ -56,7 +57,8 @@ END_TEST
 
 /* Signs an event of the kind and body, citing every id that the body cites. */
 static int
-sign_body(const char *kind, json_t *body, struct cf_corr_event **ret_event, struct cf_corr_refusal *refusal)
+sign_body(const char *kind, json_t *body, struct cf_corr_event **ret_event,
+          struct cf_corr_refusal *refusal)
 {
     struct cf_corr_author author = make_author(1);
     const char *parents[17];
@@ -87,8 +89,9 @@ START_TEST(body_matrix)
     json_array_foreach(vectors("body_matrix"), i, entry) {
         struct cf_corr_event *event = NULL;
         struct cf_corr_refusal refusal = {0};
-        ck_assert_msg(sign_body(text_of(entry, "kind"), json_object_get(entry, "body"), &event, &refusal) == 0, "%s: %s %s",
-                      text_of(entry, "kind"), refusal.reason, refusal.pointer);
+        ck_assert_msg(sign_body(text_of(entry, "kind"), json_object_get(entry, "body"), &event,
+                                &refusal) == 0,
+                      "%s: %s %s", text_of(entry, "kind"), refusal.reason, refusal.pointer);
         ck_assert_int_eq(cf_corr_event_verify_key(event, public_key, &refusal), 0);
         cf_corr_event_free(event);
     }
@@ -104,7 +107,9 @@ START_TEST(invalid_bodies)
     json_array_foreach(vectors("invalid_body_vectors"), i, entry) {
         struct cf_corr_event *event = NULL;
         struct cf_corr_refusal refusal = {0};
-        ck_assert_int_eq(sign_body(text_of(entry, "kind"), json_object_get(entry, "body"), &event, &refusal), -1);
+        ck_assert_int_eq(sign_body(text_of(entry, "kind"), json_object_get(entry, "body"),
+                                   &event, &refusal),
+                         -1);
         ck_assert_str_eq(refusal.reason, text_of(entry, "reason"));
     }
     ck_assert_uint_ge(i, 5);
@@ -120,7 +125,8 @@ check_words(const char *vector, const char *member, const char *(*check)(const c
     json_array_foreach(vectors(vector), i, entry) {
         json_t *value = json_object_get(entry, member);
         const char *reason = check(json_string_value(value), json_string_length(value));
-        ck_assert_msg((reason == NULL) == json_is_true(json_object_get(entry, "valid")), "%s: %s", json_string_value(value),
+        ck_assert_msg((reason == NULL) == json_is_true(json_object_get(entry, "valid")),
+                      "%s: %s", json_string_value(value),
                       reason == NULL ? "admitted" : reason);
     }
     ck_assert_uint_gt(i, 0);
@@ -137,7 +143,8 @@ END_TEST
 START_TEST(signing_vector_byte_for_byte)
 {
     json_t *vector = vectors("signing_vector");
-    char *core_text = json_dumps(json_object_get(vector, "core"), 0), hex[65], key[CF_CORR_B64_KEY_SIZE], *text;
+    char *core_text = json_dumps(json_object_get(vector, "core"), 0), hex[65],
+         key[CF_CORR_B64_KEY_SIZE], *text;
     unsigned char seed[32], public_key[32], digest[32];
     struct cf_corr_event *core = NULL, *event = NULL;
     struct cf_corr_refusal refusal = {0};
@@ -151,7 +158,9 @@ START_TEST(signing_vector_byte_for_byte)
     cf_corr_public_key(seed, public_key);
     cf_corr_key_encode(public_key, key);
     ck_assert_str_eq(key, text_of(vector, "public_key_b64url"));
-    ck_assert_msg(cf_corr_event_parse(core_text, strlen(core_text), CF_CORR_CORE, &core, &refusal) == 0, "%s", refusal.reason);
+    ck_assert_msg(
+        cf_corr_event_parse(core_text, strlen(core_text), CF_CORR_CORE, &core, &refusal) == 0,
+        "%s", refusal.reason);
     canonical = cf_corr_event_canonical(core, &len);
     ck_assert_str_eq(canonical, text_of(vector, "core_jcs"));
     cf_corr_event_digest(core, digest);
@@ -203,8 +212,10 @@ check_event_case(json_t *entry, const char *project, const struct cf_corr_keyrin
         ck_assert_str_eq(id_of(event), text_of(entry, "event_id"));
     } else {
         ck_assert_msg(status < 0, "%s was admitted", name);
-        ck_assert_msg(strcmp(refusal.reason, text_of(entry, "reason")) == 0, "%s: %s", name, refusal.reason);
-        ck_assert_msg(pointer == NULL || strcmp(refusal.pointer, pointer) == 0, "%s: %s", name, refusal.pointer);
+        ck_assert_msg(strcmp(refusal.reason, text_of(entry, "reason")) == 0, "%s: %s", name,
+                      refusal.reason);
+        ck_assert_msg(pointer == NULL || strcmp(refusal.pointer, pointer) == 0, "%s: %s", name,
+                      refusal.pointer);
         ck_assert((pointer == NULL) == (refusal.offset >= 0));
     }
     cf_corr_event_free(event);
@@ -236,7 +247,9 @@ START_TEST(shared_event_cases)
 }
 END_TEST
 
-UNIT_MAIN("correspond/vectors", if (cf_corr_init() < 0) return 1; tcase_add_test(tc, canonicalization_vectors);
-          tcase_add_test(tc, rejection_vectors); tcase_add_test(tc, body_matrix); tcase_add_test(tc, invalid_bodies);
-          tcase_add_test(tc, opaque_ids_locators_and_paths); tcase_add_test(tc, signing_vector_byte_for_byte);
+UNIT_MAIN("correspond/vectors", if (cf_corr_init() < 0) return 1;
+          tcase_add_test(tc, canonicalization_vectors); tcase_add_test(tc, rejection_vectors);
+          tcase_add_test(tc, body_matrix); tcase_add_test(tc, invalid_bodies);
+          tcase_add_test(tc, opaque_ids_locators_and_paths);
+          tcase_add_test(tc, signing_vector_byte_for_byte);
           tcase_add_test(tc, shared_event_cases);)

@@ -42,16 +42,32 @@ repeated(const char *unit, size_t times)
 
 START_TEST(opaque_ids_count_scalars_and_refuse_blanks)
 {
-    static const char *const blanks[] = {" ", "\t", "\x7f", "\xc2\x80", "\xc2\x85", "\xc2\xa0", "\xe1\x9a\x80",
-                                         "\xe2\x80\x80", "\xe2\x80\x8a", "\xe2\x80\xa8", "\xe2\x80\xa9", "\xe2\x80\xaf",
-                                         "\xe2\x81\x9f", "\xe3\x80\x80", "\xef\xbb\xbf", "\x01"};
-    static const char *const fine[] = {"\xe2\x80\x8b", "\xe1\xa0\x8e", "\xe2\x80\xa6", "\xe8\x97\x9d", "a/b:c"};
+    static const char *const blanks[] = {" ",
+                                         "\t",
+                                         "\x7f",
+                                         "\xc2\x80",
+                                         "\xc2\x85",
+                                         "\xc2\xa0",
+                                         "\xe1\x9a\x80",
+                                         "\xe2\x80\x80",
+                                         "\xe2\x80\x8a",
+                                         "\xe2\x80\xa8",
+                                         "\xe2\x80\xa9",
+                                         "\xe2\x80\xaf",
+                                         "\xe2\x81\x9f",
+                                         "\xe3\x80\x80",
+                                         "\xef\xbb\xbf",
+                                         "\x01"};
+    static const char *const fine[] = {"\xe2\x80\x8b", "\xe1\xa0\x8e", "\xe2\x80\xa6",
+                                       "\xe8\x97\x9d", "a/b:c"};
 
     ck_assert_str_eq(opaque(""), "opaque_id_length_out_of_bounds");
     ck_assert_str_eq(opaque(repeated("\xf0\x9f\x98\x80", 256)), "");
-    ck_assert_str_eq(opaque(repeated("\xf0\x9f\x98\x80", 257)), "opaque_id_length_out_of_bounds");
+    ck_assert_str_eq(opaque(repeated("\xf0\x9f\x98\x80", 257)),
+                     "opaque_id_length_out_of_bounds");
     for (size_t i = 0; i < CF_COUNT(blanks); i++)
-        ck_assert_msg(strcmp(opaque(blanks[i]), "opaque_id_character_not_admitted") == 0, "blank %zu", i);
+        ck_assert_msg(strcmp(opaque(blanks[i]), "opaque_id_character_not_admitted") == 0,
+                      "blank %zu", i);
     for (size_t i = 0; i < CF_COUNT(fine); i++)
         ck_assert_msg(strcmp(opaque(fine[i]), "") == 0, "fine %zu", i);
 }
@@ -59,20 +75,25 @@ END_TEST
 
 START_TEST(paths_are_normalized_and_plain)
 {
-    static const char *const fine[] = {".", ".github", "a..b", "...", "a b", "a\xef\xbb\xbf", "a/.b/c", "~", "\xc3\xa9"};
-    static const char *const crooked[] = {"/a", "a/", "a//b", "./a", "a/.", "..", "a/../b", "/"};
-    static const char *const forbidden[] = {"a\\b", "*", "a?", "[", "]", "{", "}", "!", "a\tb", "\xc2\x85", "\xe2\x80\xa6"};
+    static const char *const fine[] = {
+        ".", ".github", "a..b", "...", "a b", "a\xef\xbb\xbf", "a/.b/c", "~", "\xc3\xa9"};
+    static const char *const crooked[] = {"/a",  "a/", "a//b",   "./a",
+                                          "a/.", "..", "a/../b", "/"};
+    static const char *const forbidden[] = {
+        "a\\b", "*", "a?", "[", "]", "{", "}", "!", "a\tb", "\xc2\x85", "\xe2\x80\xa6"};
 
     for (size_t i = 0; i < CF_COUNT(fine); i++)
         ck_assert_msg(strcmp(path(fine[i]), "") == 0, "fine %zu", i);
     for (size_t i = 0; i < CF_COUNT(crooked); i++)
         ck_assert_msg(strcmp(path(crooked[i]), "path_not_normalized") == 0, "crooked %zu", i);
     for (size_t i = 0; i < CF_COUNT(forbidden); i++)
-        ck_assert_msg(strcmp(path(forbidden[i]), "path_character_not_admitted") == 0, "forbidden %zu", i);
+        ck_assert_msg(strcmp(path(forbidden[i]), "path_character_not_admitted") == 0,
+                      "forbidden %zu", i);
     ck_assert_str_eq(path(""), "path_length_out_of_bounds");
     ck_assert_str_eq(path(repeated("a", 256)), "");
-    ck_assert_str_eq(path(repeated("*", 257)), "path_length_out_of_bounds"); /* length comes first */
-    ck_assert_str_eq(path("/*"), "path_character_not_admitted");             /* then characters */
+    ck_assert_str_eq(path(repeated("*", 257)),
+                     "path_length_out_of_bounds");               /* length comes first */
+    ck_assert_str_eq(path("/*"), "path_character_not_admitted"); /* then characters */
 }
 END_TEST
 
@@ -114,20 +135,31 @@ instant(const char *text)
 
 START_TEST(instants_have_one_spelling)
 {
-    static const char *const malformed[] = {"", "2026-07-19", "2026-07-19T10:00:00.000+00:00", "2026-07-19t10:00:00.000Z",
-                                            "2026-07-19 10:00:00.000Z", "2026-07-19T10:00:00.000z", "2026-07-19T10:00:00.000Zx",
-                                            "2026-07-19T10:00:00.Z", "2026-07-19T10:00:00.000", " 2026-07-19T10:00:00.000Z"};
-    static const char *const unreal[] = {"2026-02-30T00:00:00.000Z", "2025-02-29T00:00:00.000Z", "2026-13-01T00:00:00.000Z",
-                                         "2026-00-01T00:00:00.000Z", "2026-01-00T00:00:00.000Z", "2026-01-01T24:00:00.000Z",
-                                         "2026-01-01T00:60:00.000Z", "2026-01-01T00:00:60.000Z", "1900-02-29T00:00:00.000Z"};
+    static const char *const malformed[] = {"",
+                                            "2026-07-19",
+                                            "2026-07-19T10:00:00.000+00:00",
+                                            "2026-07-19t10:00:00.000Z",
+                                            "2026-07-19 10:00:00.000Z",
+                                            "2026-07-19T10:00:00.000z",
+                                            "2026-07-19T10:00:00.000Zx",
+                                            "2026-07-19T10:00:00.Z",
+                                            "2026-07-19T10:00:00.000",
+                                            " 2026-07-19T10:00:00.000Z"};
+    static const char *const unreal[] = {
+        "2026-02-30T00:00:00.000Z", "2025-02-29T00:00:00.000Z", "2026-13-01T00:00:00.000Z",
+        "2026-00-01T00:00:00.000Z", "2026-01-00T00:00:00.000Z", "2026-01-01T24:00:00.000Z",
+        "2026-01-01T00:60:00.000Z", "2026-01-01T00:00:60.000Z", "1900-02-29T00:00:00.000Z"};
 
     for (size_t i = 0; i < CF_COUNT(malformed); i++)
-        ck_assert_msg(strcmp(instant(malformed[i]), "timestamp_malformed") == 0, "%s: %s", malformed[i], instant(malformed[i]));
+        ck_assert_msg(strcmp(instant(malformed[i]), "timestamp_malformed") == 0, "%s: %s",
+                      malformed[i], instant(malformed[i]));
     for (size_t i = 0; i < CF_COUNT(unreal); i++)
-        ck_assert_msg(strcmp(instant(unreal[i]), "timestamp_not_real_instant") == 0, "%s", unreal[i]);
+        ck_assert_msg(strcmp(instant(unreal[i]), "timestamp_not_real_instant") == 0, "%s",
+                      unreal[i]);
     ck_assert_str_eq(instant("2026-07-19T12:00:00Z"), "timestamp_requires_milliseconds");
     ck_assert_str_eq(instant("2026-07-19T12:00:00.00Z"), "timestamp_requires_milliseconds");
-    ck_assert_str_eq(instant("2026-07-19T12:00:00.000000Z"), "timestamp_requires_milliseconds");
+    ck_assert_str_eq(instant("2026-07-19T12:00:00.000000Z"),
+                     "timestamp_requires_milliseconds");
     ck_assert_str_eq(instant("0000-01-01T00:00:00.000Z"), "timestamp_year_zero_not_admitted");
     ck_assert_str_eq(instant("2000-02-29T23:59:59.999Z"), "");
 }
@@ -224,9 +256,10 @@ END_TEST
 
 START_TEST(a_keyring_is_closed_and_exact)
 {
-    static const char one[] = "{\"identity_id\":\"22222222-2222-4222-8222-222222222222\",\"signing_key_id\":"
-                              "\"33333333-3333-4333-8333-333333333333\",\"public_key_b64url\":"
-                              "\"A6EHv_POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg\",\"active\":%s%s}";
+    static const char one[] =
+        "{\"identity_id\":\"22222222-2222-4222-8222-222222222222\",\"signing_key_id\":"
+        "\"33333333-3333-4333-8333-333333333333\",\"public_key_b64url\":"
+        "\"A6EHv_POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg\",\"active\":%s%s}";
     struct cf_corr_keyring *keyring = cf_corr_keyring_new();
     struct cf_corr_refusal refusal;
     char entry[400], text[500];
@@ -234,12 +267,14 @@ START_TEST(a_keyring_is_closed_and_exact)
     snprintf(entry, sizeof entry, one, "true", "");
     snprintf(text, sizeof text, "[%s]", entry);
     ck_assert_int_eq(cf_corr_keyring_read(keyring, text, strlen(text), &refusal), 0);
-    ck_assert(cf_corr_keyring_find(keyring, "33333333-3333-4333-8333-333333333333")->is_active);
+    ck_assert(
+        cf_corr_keyring_find(keyring, "33333333-3333-4333-8333-333333333333")->is_active);
     snprintf(entry, sizeof entry, one, "false", "");
     snprintf(text, sizeof text, "[%s]", entry);
     ck_assert_int_eq(cf_corr_keyring_read(keyring, text, strlen(text), &refusal), 0);
     ck_assert_uint_eq(cf_corr_keyring_count(keyring), 1); /* replaced */
-    ck_assert(!cf_corr_keyring_find(keyring, "33333333-3333-4333-8333-333333333333")->is_active);
+    ck_assert(
+        !cf_corr_keyring_find(keyring, "33333333-3333-4333-8333-333333333333")->is_active);
     snprintf(entry, sizeof entry, one, "true", ",\"note\":1");
     snprintf(text, sizeof text, "[%s]", entry);
     ck_assert_int_eq(cf_corr_keyring_read(keyring, text, strlen(text), &refusal), -1);
@@ -250,8 +285,13 @@ START_TEST(a_keyring_is_closed_and_exact)
 END_TEST
 
 UNIT_MAIN("correspond/words", if (cf_corr_init() < 0) return 1;
-          tcase_add_test(tc, opaque_ids_count_scalars_and_refuse_blanks); tcase_add_test(tc, paths_are_normalized_and_plain);
-          tcase_add_test(tc, locators_need_a_scheme_and_no_blank); tcase_add_test(tc, overlap_is_by_segments);
-          tcase_add_test(tc, instants_have_one_spelling); tcase_add_test(tc, instants_come_back_as_they_went);
-          tcase_add_test(tc, ids_are_canonical_or_refused); tcase_add_test(tc, signatures_have_one_spelling);
-          tcase_add_test(tc, utf16_order_differs_from_bytes_where_it_must); tcase_add_test(tc, a_keyring_is_closed_and_exact);)
+          tcase_add_test(tc, opaque_ids_count_scalars_and_refuse_blanks);
+          tcase_add_test(tc, paths_are_normalized_and_plain);
+          tcase_add_test(tc, locators_need_a_scheme_and_no_blank);
+          tcase_add_test(tc, overlap_is_by_segments);
+          tcase_add_test(tc, instants_have_one_spelling);
+          tcase_add_test(tc, instants_come_back_as_they_went);
+          tcase_add_test(tc, ids_are_canonical_or_refused);
+          tcase_add_test(tc, signatures_have_one_spelling);
+          tcase_add_test(tc, utf16_order_differs_from_bytes_where_it_must);
+          tcase_add_test(tc, a_keyring_is_closed_and_exact);)

@@ -1,6 +1,6 @@
 /*
- * fuzz_event.c: any bytes as an event and as a draft. What is admitted survives its own text: the
- * same id, the same canonical envelope; and a store takes it once, if its id is right.
+ * fuzz_event.c: any bytes as an event and as a draft. What is admitted survives its own text:
+ * the same id, the same canonical envelope; and a store takes it once, if its id is right.
  */
 #include "correspond/correspond.h"
 
@@ -37,7 +37,8 @@ check_round(const struct cf_corr_event *event, enum cf_corr_form form)
     must(text != NULL && cf_corr_event_parse(text, len, form, &again, &refusal) == 0);
     cf_corr_event_view(event, &one);
     cf_corr_event_view(again, &two);
-    must(strcmp(one.id, two.id) == 0 && strcmp(one.kind, two.kind) == 0 && one.session_seq == two.session_seq);
+    must(strcmp(one.id, two.id) == 0 && strcmp(one.kind, two.kind) == 0 &&
+         one.session_seq == two.session_seq);
     canonical = cf_corr_event_canonical(event, &canonical_len);
     canonical_again = cf_corr_event_canonical(again, &again_len);
     must(canonical_len == again_len && memcmp(canonical, canonical_again, again_len) == 0);
@@ -61,7 +62,8 @@ check_store(const struct cf_corr_event *event)
     if (cf_corr_store_append(store, event, view.issued_at_ms, 0, &receipt, &refusal) == 0) {
         char *voice = cf_corr_store_voice(store, &query, view.issued_at_ms, &len, &err);
         must(voice != NULL && receipt.created && receipt.received_seq == 1);
-        must(cf_corr_store_append(store, event, 0, 0, &receipt, &refusal) == 0 && !receipt.created);
+        must(cf_corr_store_append(store, event, 0, 0, &receipt, &refusal) == 0 &&
+             !receipt.created);
         free(voice);
     } else {
         must(strcmp(refusal.reason, "event_id_mismatch") == 0);

@@ -1,7 +1,7 @@
 /*
- * fuzz_jcs.c: any bytes through the strict parser. What is admitted: jansson admits it too, its
- * canonical form is no longer than it was, and canonical form is a fixed point. What is refused has
- * a reason and an offset inside the text.
+ * fuzz_jcs.c: any bytes through the strict parser. What is admitted: jansson admits it too,
+ * its canonical form is no longer than it was, and canonical form is a fixed point. What is
+ * refused has a reason and an offset inside the text.
  */
 #include "correspond/correspond.h"
 
@@ -34,7 +34,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     must(once_len <= size && strlen(once) == once_len);
     must(cf_corr_canonicalize(once, once_len, 0, &twice, &twice_len, &refusal) == 0);
     must(once_len == twice_len && memcmp(once, twice, once_len) == 0);
-    other = json_loadb((const char *)data, size, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
+    other =
+        json_loadb((const char *)data, size, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
     again = json_loadb(once, once_len, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
     must(other != NULL && again != NULL && json_equal(other, again));
     json_decref(other);

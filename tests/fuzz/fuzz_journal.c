@@ -1,7 +1,7 @@
 /*
- * fuzz_journal.c: any bytes as a journal. Verifying never crashes and agrees with opening: what
- * verifies opens, and what is appended to an opened one verifies. Digests are put right first (else
- * nothing would ever get past them), unless the first byte is odd.
+ * fuzz_journal.c: any bytes as a journal. Verifying never crashes and agrees with opening:
+ * what verifies opens, and what is appended to an opened one verifies. Digests are put right
+ * first (else nothing would ever get past them), unless the first byte is odd.
  */
 #include "base/buf.h"
 #include "base/str.h"

@@ -1,6 +1,6 @@
 /*
- * fuzz_lineage.c: a family of claim events in one arrival order against the same in another, with
- * reads, retries and a save and load in between: whatever comes, the end state is one.
+ * fuzz_lineage.c: a family of claim events in one arrival order against the same in another,
+ * with reads, retries and a save and load in between: whatever comes, the end state is one.
  */
 #include "correspond/correspond.h"
 
@@ -40,7 +40,9 @@ static struct cf_corr_event *
 make_event(const char *rest)
 {
     static const char format[] = "{\"event_id\":\"%s\",%s}";
-    struct cf_corr_event *draft = parse(format, "sha256:0000000000000000000000000000000000000000000000000000000000000000", rest);
+    struct cf_corr_event *draft =
+        parse(format,
+              "sha256:0000000000000000000000000000000000000000000000000000000000000000", rest);
     struct cf_corr_event *event;
     struct cf_corr_event_view view;
 
@@ -54,8 +56,10 @@ make_event(const char *rest)
 static struct cf_corr_event *
 draw_event(const uint8_t *at, struct cf_corr_event **made, unsigned count)
 {
-    static const char *const paths[] = {"[\"a\",\"b\"]", "[\"b\",\"a\"]", "[\"a\"]", "[\"a\",\"b\"]"};
-    struct cf_corr_event_view before = {.id = "sha256:ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"};
+    static const char *const paths[] = {"[\"a\",\"b\"]", "[\"b\",\"a\"]", "[\"a\"]",
+                                        "[\"a\",\"b\"]"};
+    struct cf_corr_event_view before = {
+        .id = "sha256:ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"};
     unsigned kind = at[0] & 3, generation = 1;
     char rest[1700], body[500], parents[100] = "";
 
@@ -71,18 +75,34 @@ draw_event(const uint8_t *at, struct cf_corr_event **made, unsigned count)
     if (kind == 3)
         (void)snprintf(body, sizeof body, "{\"summary\":\"x\"}");
     else
-        (void)snprintf(body, sizeof body, "{\"claim_id\":\"66666666-6666-4666-8666-66666666666%u\",\"generation\":%u%s%s%s%s}",
-                       at[2] >> 7, generation, kind == 0 ? "" : ",\"predecessor_event_id\":", parents,
-                       kind == 2 ? "" : ",\"expires_at\":", kind == 2 ? "" : at[0] & 4 ? "\"2026-07-19T12:00:00.000Z\"" : "\"2026-07-19T08:00:00.000Z\"");
+        (void)snprintf(body, sizeof body,
+                       "{\"claim_id\":\"66666666-6666-4666-8666-66666666666%u\","
+                       "\"generation\":%u%s%s%s%s}",
+                       at[2] >> 7, generation,
+                       kind == 0 ? "" : ",\"predecessor_event_id\":", parents,
+                       kind == 2 ? "" : ",\"expires_at\":",
+                       kind == 2   ? ""
+                       : at[0] & 4 ? "\"2026-07-19T12:00:00.000Z\""
+                                   : "\"2026-07-19T08:00:00.000Z\"");
     (void)snprintf(rest, sizeof rest,
-                   "\"protocol\":\"agent-correspondence/v0.1\",\"project_id\":\"" PROJECT "\",\"repository_id\":\"r%u\","
-                   "\"thread_id\":\"t\",\"sender\":{\"identity_id\":\"22222222-2222-4222-8222-22222222222%u\","
-                   "\"signing_key_id\":\"33333333-3333-4333-8333-333333333333\",\"device_id\":\"44444444-4444-4444-8444-444444444444\","
-                   "\"session_id\":\"55555555-5555-4555-8555-555555555555\"},\"kind\":\"%s\",\"parents\":[%s],\"session_seq\":%u,"
-                   "\"issued_at\":\"2026-07-19T10:00:00.000Z\",\"scope\":{\"base_revision\":null,\"branch\":null,\"paths\":%s},"
+                   "\"protocol\":\"agent-correspondence/v0.1\",\"project_id\":\"" PROJECT
+                   "\",\"repository_id\":\"r%u\","
+                   "\"thread_id\":\"t\",\"sender\":{\"identity_id\":\"22222222-2222-4222-8222-"
+                   "22222222222%u\","
+                   "\"signing_key_id\":\"33333333-3333-4333-8333-333333333333\",\"device_id\":"
+                   "\"44444444-4444-4444-8444-444444444444\","
+                   "\"session_id\":\"55555555-5555-4555-8555-555555555555\"},\"kind\":\"%s\","
+                   "\"parents\":[%s],\"session_seq\":%u,"
+                   "\"issued_at\":\"2026-07-19T10:00:00.000Z\",\"scope\":{\"base_revision\":"
+                   "null,\"branch\":null,\"paths\":%s},"
                    "\"body\":%s,\"authority\":{\"automatic_action\":\"never\",\"grants\":[]},"
-                   "\"signature\":{\"algorithm\":\"Ed25519\",\"value_b64url\":\"" SIGNATURE "\"}",
-                   at[0] >> 7, (at[0] >> 6) & 1, kind == 0 ? "claim.open" : kind == 1 ? "claim.renew" : kind == 2 ? "claim.release" : "intent",
+                   "\"signature\":{\"algorithm\":\"Ed25519\",\"value_b64url\":\"" SIGNATURE
+                   "\"}",
+                   at[0] >> 7, (at[0] >> 6) & 1,
+                   kind == 0   ? "claim.open"
+                   : kind == 1 ? "claim.renew"
+                   : kind == 2 ? "claim.release"
+                               : "intent",
                    parents, count + 1, paths[(at[0] >> 3) & 3], body);
     return make_event(rest);
 }
@@ -104,7 +124,8 @@ settle(struct cf_corr_store *store)
 }
 
 static void
-compare(const struct cf_corr_store *a, const struct cf_corr_store *b, struct cf_corr_event **made, unsigned count)
+compare(const struct cf_corr_store *a, const struct cf_corr_store *b,
+        struct cf_corr_event **made, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
         struct cf_corr_event_view view;
@@ -112,9 +133,10 @@ compare(const struct cf_corr_store *a, const struct cf_corr_store *b, struct cf_
         struct cf_corr_state one, two;
         cf_corr_event_view(made[i], &view);
         must(cf_corr_store_find(a, view.id, &in_a) && cf_corr_store_find(b, view.id, &in_b));
-        must(cf_corr_store_state(a, in_a.received_seq, NOW, &one) && cf_corr_store_state(b, in_b.received_seq, NOW, &two));
-        must(one.lineage == two.lineage && one.is_tip == two.is_tip && one.is_active == two.is_active &&
-             one.is_conflicted == two.is_conflicted);
+        must(cf_corr_store_state(a, in_a.received_seq, NOW, &one) &&
+             cf_corr_store_state(b, in_b.received_seq, NOW, &two));
+        must(one.lineage == two.lineage && one.is_tip == two.is_tip &&
+             one.is_active == two.is_active && one.is_conflicted == two.is_conflicted);
     }
 }
 

@@ -1,4 +1,5 @@
-/* The journal on disk: receipts, sharing, crashes, damage, the index, and appending from a loop. */
+/* The journal on disk: receipts, sharing, crashes, damage, the index, and appending from a
+ * loop. */
 #include "tests/correspond/support.h"
 #include "journal/room.h"
 
@@ -89,7 +90,8 @@ static void
 append_new(struct cf_journal *journal, unsigned count)
 {
     while (count-- > 0) {
-        struct cf_corr_event *event = sign_ok(&author, "progress", "{\"summary\":\"p\"}", NULL);
+        struct cf_corr_event *event =
+            sign_ok(&author, "progress", "{\"summary\":\"p\"}", NULL);
         ck_assert(append_ok(journal, event).created);
         cf_corr_event_free(event);
     }
@@ -151,8 +153,10 @@ START_TEST(a_journal_is_never_overwritten)
 
     ck_assert_int_eq(cf_journal_create(dir, PROJECT, NULL, NOW, &err), -1);
     ck_assert_ptr_nonnull(strstr(err.text, "already holds a journal"));
-    ck_assert_int_eq(cf_journal_create("/tmp/cf-no/such/parent", PROJECT, NULL, NOW, &err), -1);
-    ck_assert_int_eq(cf_journal_create("/tmp/cf-journal-x", "not-a-uuid", NULL, NOW, &err), -1);
+    ck_assert_int_eq(cf_journal_create("/tmp/cf-no/such/parent", PROJECT, NULL, NOW, &err),
+                     -1);
+    ck_assert_int_eq(cf_journal_create("/tmp/cf-journal-x", "not-a-uuid", NULL, NOW, &err),
+                     -1);
 }
 END_TEST
 
@@ -232,7 +236,8 @@ START_TEST(a_held_lock_is_waited_for_and_named)
 }
 END_TEST
 
-/* The log cut at every byte of its last record: the rest is put aside, the next append goes on. */
+/* The log cut at every byte of its last record: the rest is put aside, the next append goes
+ * on. */
 START_TEST(a_record_torn_at_any_byte_is_put_aside)
 {
     struct cf_journal *journal = open_ok();
@@ -247,7 +252,8 @@ START_TEST(a_record_torn_at_any_byte_is_put_aside)
     ck_assert_int_eq(stat(log_path(), &after), 0);
     cf_journal_close(journal);
     whole = slurp(log_path(), &len);
-    for (off_t cut = before.st_size + 1; cut < after.st_size; cut += cut < after.st_size - 40 ? 37 : 1) {
+    for (off_t cut = before.st_size + 1; cut < after.st_size;
+         cut += cut < after.st_size - 40 ? 37 : 1) {
         struct cf_corr_author next = author;
         struct cf_corr_event *event;
         const struct cf_journal_recovery *recovery;
@@ -302,9 +308,13 @@ START_TEST(any_flipped_byte_is_found_and_named)
         first = json_array_get(json_object_get(report, "damaged"), 0);
         seq = json_string_value(json_object_get(first, "received_seq"));
         if (line >= 2) /* event 1 stands in line 2 */
-            ck_assert_msg(strtoul(seq, NULL, 10) == line - 1, "byte %zu of event %u named as %s", at, line - 1, seq);
-        ck_assert_int_eq(json_integer_value(json_object_get(first, "offset")), (json_int_t)start[line]);
-        ck_assert_msg(json_integer_value(json_object_get(report, "damaged_count")) <= (whole[at] == '\n' ? 2 : 1) || line < 2,
+            ck_assert_msg(strtoul(seq, NULL, 10) == line - 1,
+                          "byte %zu of event %u named as %s", at, line - 1, seq);
+        ck_assert_int_eq(json_integer_value(json_object_get(first, "offset")),
+                         (json_int_t)start[line]);
+        ck_assert_msg(json_integer_value(json_object_get(report, "damaged_count")) <=
+                              (whole[at] == '\n' ? 2 : 1) ||
+                          line < 2,
                       "byte %zu: one flip, several findings", at);
         json_decref(report);
         ck_assert_int_eq(pwrite(fd, &whole[at], 1, (off_t)at), 1);
@@ -353,7 +363,8 @@ claims_in(struct cf_journal *journal, char *ret_status)
     return n;
 }
 
-/* A hundred renewals before their root: each read is one batch, also when each is a new process. */
+/* A hundred renewals before their root: each read is one batch, also when each is a new
+ * process. */
 START_TEST(reconciliation_goes_on_across_opens)
 {
     struct cf_corr_event *events[101];
@@ -366,7 +377,8 @@ START_TEST(reconciliation_goes_on_across_opens)
     cf_corr_claim_init(&claim, &author);
     ck_assert_int_eq(cf_corr_claim_open(&claim, NOW, NOW + HOUR, &events[0], &refusal), 0);
     for (int i = 1; i <= 100; i++)
-        ck_assert_int_eq(cf_corr_claim_renew(&claim, NOW, NOW + HOUR, &events[i], &refusal), 0);
+        ck_assert_int_eq(cf_corr_claim_renew(&claim, NOW, NOW + HOUR, &events[i], &refusal),
+                         0);
     for (int i = 100; i >= 0; i--)
         append_ok(journal, events[i]);
     cf_journal_close(journal);
@@ -375,7 +387,8 @@ START_TEST(reconciliation_goes_on_across_opens)
         journal = open_ok();
         ck_assert_uint_eq(claims_in(journal, status), 1);
         ck_assert_str_eq(status, read < 2 ? "truncated" : "complete");
-        ck_assert(cf_corr_store_state(cf_journal_store(journal), 1, NOW, &state)); /* generation 101 came first */
+        ck_assert(cf_corr_store_state(cf_journal_store(journal), 1, NOW,
+                                      &state)); /* generation 101 came first */
         ck_assert_int_eq(state.lineage, read < 2 ? CF_CORR_PENDING : CF_CORR_VALID);
         cf_journal_close(journal);
     }
@@ -400,13 +413,15 @@ START_TEST(the_index_is_used_and_never_needed)
     ck_assert_int_eq(stat(path, &st), 0);
     journal = open_ok();
     ck_assert_ptr_nonnull(journal->map);
-    ck_assert_uint_eq(cf_corr_store_last_seq(cf_journal_store(journal)), CF_INDEX_TAIL_MAX + 20);
+    ck_assert_uint_eq(cf_corr_store_last_seq(cf_journal_store(journal)),
+                      CF_INDEX_TAIL_MAX + 20);
     append_new(journal, 3);
     cf_journal_close(journal);
     ck_assert(verify(NULL));
     journal = open_ok(); /* index and a tail */
     ck_assert_ptr_nonnull(journal->map);
-    ck_assert_uint_eq(cf_corr_store_last_seq(cf_journal_store(journal)), CF_INDEX_TAIL_MAX + 23);
+    ck_assert_uint_eq(cf_corr_store_last_seq(cf_journal_store(journal)),
+                      CF_INDEX_TAIL_MAX + 23);
     ck_assert_uint_eq(claims_in(journal, status), 0);
     cf_journal_close(journal);
     for (off_t at = 0; at < st.st_size; at += st.st_size / 23) {
@@ -419,7 +434,7 @@ START_TEST(the_index_is_used_and_never_needed)
         ck_assert_str_eq(json_string_value(json_object_get(report, "index")), "damaged");
         json_decref(report);
         journal = open_ok();
-        ck_assert_ptr_null(journal->map); /* read from the log */
+        ck_assert_ptr_null(journal->map);            /* read from the log */
         journal->indexed_records = journal->records; /* keep the damaged file */
         cf_journal_close(journal);
         byte ^= 4;
@@ -463,7 +478,8 @@ START_TEST(writers_killed_at_any_moment_lose_no_receipt)
             author.session_seq = round * 100000;
             journal = open_ok();
             for (;;) {
-                struct cf_corr_event *event = sign_ok(&author, "progress", "{\"summary\":\"p\"}", NULL);
+                struct cf_corr_event *event =
+                    sign_ok(&author, "progress", "{\"summary\":\"p\"}", NULL);
                 seq = append_ok(journal, event).received_seq;
                 cf_corr_event_free(event);
                 (void)!write(pipes[1], &seq, sizeof seq);
@@ -496,8 +512,8 @@ struct told {
 };
 
 static void
-on_done(void *user, int status, const struct cf_corr_receipt *receipt, const struct cf_corr_refusal *refusal,
-        const struct cf_error *err)
+on_done(void *user, int status, const struct cf_corr_receipt *receipt,
+        const struct cf_corr_refusal *refusal, const struct cf_error *err)
 {
     struct told *told = user;
 
@@ -521,8 +537,11 @@ queue_progress(struct told *told, unsigned count)
     struct cf_error err = {0};
 
     while (count-- > 0)
-        ck_assert_int_eq(cf_journal_queue_append(told->queue, sign_ok(&author, "progress", "{\"summary\":\"q\"}", NULL), NOW,
-                                                 on_done, told, &err), 0);
+        ck_assert_int_eq(
+            cf_journal_queue_append(told->queue,
+                                    sign_ok(&author, "progress", "{\"summary\":\"q\"}", NULL),
+                                    NOW, on_done, told, &err),
+            0);
 }
 
 START_TEST(a_loop_appends_in_order_and_answers_each_once)
@@ -538,7 +557,10 @@ START_TEST(a_loop_appends_in_order_and_answers_each_once)
     ck_assert_int_eq(cf_journal_queue_open(journal, &loop, &told.queue, &err), 0);
     append_new(other, 2); /* somebody else, before us */
     queue_progress(&told, 40);
-    ck_assert_int_eq(cf_journal_queue_append(told.queue, sign_ok(&stranger, "close", "{}", NULL), NOW, on_done, &told, &err), 0);
+    ck_assert_int_eq(cf_journal_queue_append(told.queue,
+                                             sign_ok(&stranger, "close", "{}", NULL), NOW,
+                                             on_done, &told, &err),
+                     0);
     ck_assert(!cf_journal_queue_is_idle(told.queue));
     ck_assert_uint_eq(told.done, 0); /* never from inside the call */
     uv_run(&loop, UV_RUN_DEFAULT);
@@ -609,7 +631,10 @@ START_TEST(closing_cancels_what_waits_and_finishes_what_runs)
             uv_run(&loop, UV_RUN_NOWAIT);
         queue_progress(&told, 1);
         cf_journal_queue_close(told.queue, on_closed, &told);
-        ck_assert_int_eq(cf_journal_queue_append(told.queue, sign_ok(&author, "close", "{}", NULL), NOW, on_done, &told, &err), -1);
+        ck_assert_int_eq(cf_journal_queue_append(told.queue,
+                                                 sign_ok(&author, "close", "{}", NULL), NOW,
+                                                 on_done, &told, &err),
+                         -1);
         uv_run(&loop, UV_RUN_DEFAULT);
         ck_assert_uint_eq(told.done, 4);
         ck_assert_uint_eq(told.stored + told.failed, 4);
@@ -623,8 +648,8 @@ START_TEST(closing_cancels_what_waits_and_finishes_what_runs)
 END_TEST
 
 static void
-close_from_inside(void *user, int status, const struct cf_corr_receipt *receipt, const struct cf_corr_refusal *refusal,
-                  const struct cf_error *err)
+close_from_inside(void *user, int status, const struct cf_corr_receipt *receipt,
+                  const struct cf_corr_refusal *refusal, const struct cf_error *err)
 {
     struct told *told = user;
 
@@ -644,7 +669,10 @@ START_TEST(closing_from_inside_a_callback_is_fine)
     author = make_author(1);
     ck_assert_int_eq(cf_journal_queue_open(journal, &loop, &told.queue, &err), 0);
     for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(cf_journal_queue_append(told.queue, sign_ok(&author, "rest", "{}", NULL), NOW, close_from_inside, &told, &err), 0);
+        ck_assert_int_eq(cf_journal_queue_append(told.queue,
+                                                 sign_ok(&author, "rest", "{}", NULL), NOW,
+                                                 close_from_inside, &told, &err),
+                         0);
     uv_run(&loop, UV_RUN_DEFAULT);
     ck_assert_uint_eq(told.done, 3);
     ck_assert_uint_eq(told.closed, 1);
@@ -667,12 +695,14 @@ START_TEST(a_full_disk_acknowledges_nothing)
     append_new(journal, 1);
     event = sign_ok(&author, "close", "{}", NULL);
     ck_assert_int_eq(stat(log_path(), &before), 0);
-    /* Reads come from the file, the write goes to a full device: begin() has nothing new to read. */
+    /* Reads come from the file, the write goes to a full device: begin() has nothing new to
+     * read. */
     ck_assert_int_ge(dup2(full, journal->log_fd), 0);
     journal->end = 0;
     ck_assert_int_eq(cf_journal_append(journal, event, NOW, &receipt, &refusal, &err), -1);
     ck_assert_int_ge(dup2(kept, journal->log_fd), 0);
-    ck_assert_int_eq(cf_journal_append(journal, event, NOW, &receipt, &refusal, &err), -1); /* open it again */
+    ck_assert_int_eq(cf_journal_append(journal, event, NOW, &receipt, &refusal, &err),
+                     -1); /* open it again */
     ck_assert_int_eq(stat(log_path(), &after), 0);
     ck_assert_int_eq(before.st_size, after.st_size);
     cf_journal_close(journal);
@@ -683,15 +713,22 @@ START_TEST(a_full_disk_acknowledges_nothing)
 }
 END_TEST
 
-UNIT_MAIN("journal", if (cf_corr_init() < 0) return 1; tcase_add_checked_fixture(tc, setup, teardown);
-          tcase_add_test(tc, receipts_survive_a_new_open); tcase_add_test(tc, a_journal_is_never_overwritten);
+UNIT_MAIN("journal", if (cf_corr_init() < 0) return 1;
+          tcase_add_checked_fixture(tc, setup, teardown);
+          tcase_add_test(tc, receipts_survive_a_new_open);
+          tcase_add_test(tc, a_journal_is_never_overwritten);
           tcase_add_test(tc, unknown_and_retired_keys_are_refused_but_retries_are_not);
-          tcase_add_test(tc, two_handles_see_each_others_events); tcase_add_test(tc, a_held_lock_is_waited_for_and_named);
-          tcase_add_test(tc, a_record_torn_at_any_byte_is_put_aside); tcase_add_test(tc, any_flipped_byte_is_found_and_named);
-          tcase_add_test(tc, a_damaged_journal_is_not_written_to); tcase_add_test(tc, reconciliation_goes_on_across_opens);
-          tcase_add_test(tc, the_index_is_used_and_never_needed); tcase_add_test(tc, an_index_of_another_log_is_not_used);
+          tcase_add_test(tc, two_handles_see_each_others_events);
+          tcase_add_test(tc, a_held_lock_is_waited_for_and_named);
+          tcase_add_test(tc, a_record_torn_at_any_byte_is_put_aside);
+          tcase_add_test(tc, any_flipped_byte_is_found_and_named);
+          tcase_add_test(tc, a_damaged_journal_is_not_written_to);
+          tcase_add_test(tc, reconciliation_goes_on_across_opens);
+          tcase_add_test(tc, the_index_is_used_and_never_needed);
+          tcase_add_test(tc, an_index_of_another_log_is_not_used);
           tcase_add_test(tc, writers_killed_at_any_moment_lose_no_receipt);
           tcase_add_test(tc, a_loop_appends_in_order_and_answers_each_once);
           tcase_add_test(tc, a_loop_waits_for_the_lock_and_gives_up_in_time);
           tcase_add_test(tc, closing_cancels_what_waits_and_finishes_what_runs);
-          tcase_add_test(tc, closing_from_inside_a_callback_is_fine); tcase_add_test(tc, a_full_disk_acknowledges_nothing);)
+          tcase_add_test(tc, closing_from_inside_a_callback_is_fine);
+          tcase_add_test(tc, a_full_disk_acknowledges_nothing);)
