@@ -20,6 +20,7 @@ struct output {
     struct cf_link_channel channel;
     size_t withheld; /* taken by a consumer that asked to pause */
     bool is_paused;
+    bool is_over_early; /* its end came before the word that the process has started */
 };
 
 struct cf_process {
@@ -31,6 +32,7 @@ struct cf_process {
     int pid;
     bool is_answered, is_sent, has_ended, is_free; /* is_free: forgotten by its owner */
     bool wants_stdin_room, wants_stdin_closed;
+    bool is_stdin_over_early;
     struct cf_link_channel in;
     struct output out, err;
 };
@@ -77,7 +79,7 @@ static void
 end_output(struct cf_process *process, struct output *output, void (*fn)(void *, struct cf_process *))
 {
     cf_mux_close(&process->link->mux, &output->channel.mux);
-    /* of one that never started nothing is told but that */
+    output->is_over_early = process->pid == 0; /* told after its start, or never */
     if (fn != NULL && may_tell(process) && process->pid != 0)
         fn(process->user, process);
 }
@@ -131,6 +133,7 @@ on_stdin_over(struct cf_link_channel *channel)
 {
     struct cf_process *process = channel->object;
 
+    process->is_stdin_over_early = process->pid == 0;
     if (may_tell(process) && process->pid != 0 && process->events->on_stdin_closed != NULL)
         process->events->on_stdin_closed(process->user, process);
 }
@@ -247,6 +250,20 @@ start_failed(struct cf_process *process, json_t *answer)
 }
 
 static void
+started(struct cf_process *process, int pid)
+{
+    process->pid = pid;
+    if (may_tell(process) && process->events->on_started != NULL)
+        process->events->on_started(process->user, process, pid);
+    if (process->is_stdin_over_early)
+        on_stdin_over(&process->in);
+    if (process->out.is_over_early)
+        on_stdout_over(&process->out.channel);
+    if (process->err.is_over_early)
+        on_stderr_over(&process->err.channel);
+}
+
+static void
 on_answer(struct cf_link *link, void *object, json_t *answer, const struct cf_error *err)
 {
     struct cf_process *process = object;
@@ -256,9 +273,7 @@ on_answer(struct cf_link *link, void *object, json_t *answer, const struct cf_er
     if (answer == NULL) {
         /* the link ends: cf_process_lose_all tells */
     } else if (pid > 1 && pid <= INT32_MAX) {
-        process->pid = (int)pid;
-        if (may_tell(process) && process->events->on_started != NULL)
-            process->events->on_started(process->user, process, process->pid);
+        started(process, (int)pid);
     } else {
         start_failed(process, answer);
     }

@@ -506,7 +506,7 @@ START_TEST(a_flood_nobody_reads_costs_pid_1_no_memory)
     until_heard(&driver, "\"pid\"", 5000);
     for (int i = 0; i < 30; i++)
         turn(&driver, false);
-    ck_assert_int_lt(resident_kib(driver.ns.pid), getenv("ASAN_OPTIONS") != NULL ? 65536 : 4096);
+    ck_assert_int_lt(resident_kib(driver.ns.pid), ns_is_sanitized() ? 65536 : 4096);
     while (driver.data_bytes < CF_MUX_WINDOW_MAX)
         turn(&driver, true);
     for (int i = 0; i < 20; i++)
@@ -514,6 +514,39 @@ START_TEST(a_flood_nobody_reads_costs_pid_1_no_memory)
     ck_assert_uint_eq(driver.data_bytes, CF_MUX_WINDOW_MAX);
     say(&driver, "{\"id\":2,\"op\":\"ping\"}");
     until_heard(&driver, "\"re\":2", 1000);
+    stop(&driver);
+}
+END_TEST
+
+/* How many kilobytes of its memory fork leaves out of a child. */
+static long
+kept_from_children_kib(pid_t pid)
+{
+    char path[64], line[512];
+    long size = 0, kept = 0;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%d/smaps", pid);
+    file = fopen(path, "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        sscanf(line, "Size: %ld", &size);
+        if (strncmp(line, "VmFlags:", 8) == 0 && strstr(line, " dc") != NULL)
+            kept += size;
+    }
+    if (file != NULL)
+        fclose(file);
+    return kept;
+}
+
+START_TEST(its_queues_are_kept_out_of_what_it_forks)
+{
+    struct driver driver;
+
+    if (!start(&driver, plain))
+        return;
+    until_heard(&driver, "\"hello\"", 5000);
+    /* at the least the buffer of its stdin and the queue the hello went through */
+    ck_assert_int_ge(kept_from_children_kib(driver.ns.pid), 128 + 4);
     stop(&driver);
 }
 END_TEST
@@ -553,4 +586,5 @@ UNIT_MAIN("init/cf-init", tcase_add_test(tc, anywhere_but_as_pid_1_it_refuses);
           tcase_add_test(tc, data_past_its_credit_ends_it);
           tcase_add_test(tc, a_driver_that_asks_and_never_reads_is_cut_off);
           tcase_add_test(tc, a_flood_nobody_reads_costs_pid_1_no_memory);
+          tcase_add_test(tc, its_queues_are_kept_out_of_what_it_forks);
           tcase_add_test(tc, a_request_cut_at_every_byte_is_still_one_request);)

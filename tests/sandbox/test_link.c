@@ -251,6 +251,24 @@ START_TEST(a_process_s_life_survives_any_cut)
 }
 END_TEST
 
+START_TEST(an_end_that_overtakes_the_start_is_told_after_it)
+{
+    struct cf_buf bytes = {0};
+    struct world world;
+
+    start(&world);
+    hear(&world, HELLO);
+    spawn(&world);
+    put_frame(&bytes, CF_MUX_HALF_CLOSE, 1, NULL, 0);
+    cf_link_feed(world.link, bytes.data, bytes.len);
+    ck_assert_str_eq(world.log.data, "hello;");
+    hear(&world, "{\"re\":1,\"pid\":9}");
+    ck_assert_str_eq(world.log.data, "hello;started;stdout-end;");
+    stop(&world);
+    cf_buf_release(&bytes);
+}
+END_TEST
+
 START_TEST(the_link_may_be_freed_from_inside_any_callback)
 {
     static const char *const words[] = {"hello", "started", "stdout", "exit", "stdout-end"};
@@ -376,6 +394,7 @@ END_TEST
 
 UNIT_MAIN("sandbox/link", tcase_add_test(tc, what_cf_init_may_not_say); tcase_add_test(tc, an_answer_comes_once_only);
           tcase_add_test(tc, before_hello_nothing_can_be_asked); tcase_add_test(tc, a_process_s_life_survives_any_cut);
+          tcase_add_test(tc, an_end_that_overtakes_the_start_is_told_after_it);
           tcase_add_test(tc, the_link_may_be_freed_from_inside_any_callback);
           tcase_add_test(tc, the_link_may_be_freed_while_it_ends_and_while_it_is_broken);
           tcase_add_test(tc, the_end_is_told_once_and_then_nothing);

@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,14 +37,24 @@ struct ns_init {
     char folder[64]; /* writable for the user, removed at the end */
 };
 
+/* Where the build has one with the sanitizers in it, that one: there it is the tests' business to
+ * find what is wrong with its memory. */
 static inline const char *
 ns_program(void)
 {
     static char path[512];
     const char *build = getenv("CF_BUILD");
 
-    snprintf(path, sizeof path, "%s/cf-init", build != NULL ? build : "build");
+    snprintf(path, sizeof path, "%s/cf-init-sanitized", build != NULL ? build : "build");
+    if (access(path, X_OK) < 0)
+        snprintf(path, sizeof path, "%s/cf-init", build != NULL ? build : "build");
     return path;
+}
+
+static inline bool
+ns_is_sanitized(void)
+{
+    return strstr(ns_program(), "-sanitized") != NULL;
 }
 
 static inline uint64_t
