@@ -62,6 +62,18 @@ const struct cf_flag cf_launch_table[] = {
     {"--hook-pre-writeback", CF_FLAG_LIST, F(hooks_pre), "CMD", "run before files are collected (repeat)"},
     {"--hook-on-failure", CF_FLAG_TEXT, F(hook_on_failure), "WHAT", "abort (default) or continue"},
     {"--hook-timeout", CF_FLAG_TIME, F(hook_ms), "T", "of each hook (60s, at most 3600s)"},
+    {"acp sessions", CF_FLAG_TITLE, 0, NULL, NULL},
+    {"--fs", CF_FLAG_SWITCH, F(fs), NULL, "offer fs/read_text_file and fs/write_text_file"},
+    {"--terminal", CF_FLAG_SWITCH, F(terminal), NULL, "offer terminals"},
+    {"--elicitation", CF_FLAG_TEXT, F(elicitation), "P", "forms: off (default), decline or end"},
+    {"--mcp", CF_FLAG_LIST, F(mcp), "NAME=URL", "an MCP server over HTTP, through the relay (repeat)"},
+    {"--mode", CF_FLAG_TEXT, F(mode), "ID", "session mode to set"},
+    {"--config", CF_FLAG_LIST, F(config), "ID=VALUE", "session config option to set (repeat)"},
+    {"--builtin-tools", CF_FLAG_TEXT, F(builtin_tools), "A,B", "ceiling of bash read write edit web_search web_fetch"},
+    {"--continuity", CF_FLAG_TEXT, F(continuity), "C", "fresh, same_run_resume or event_log_rebuild"},
+    {"--context-window", CF_FLAG_NUMBER, F(context_window), "TOKENS", "the model's exact context window"},
+    {"--compaction-trigger", CF_FLAG_NUMBER, F(compaction_trigger), "TOKENS", "native compaction from there on"},
+    {"--resume-state", CF_FLAG_TEXT, F(resume_state), "FILE", "what --checkpoint-out wrote: same_run_resume"},
     {"limits", CF_FLAG_TITLE, 0, NULL, NULL},
     {"--memory", CF_FLAG_BYTES, F(memory), "SIZE", "2g; no swap on top"},
     {"--cpus", CF_FLAG_REAL, F(cpus), "N", "2"},
@@ -122,8 +134,8 @@ cf_read_file(const char *path, size_t limit, size_t *ret_len, struct cf_error *e
     return cf_buf_take(&buf, ret_len);
 }
 
-static json_t *
-read_json_file(const char *path, struct cf_error *err)
+json_t *
+cf_read_json_file(const char *path, struct cf_error *err)
 {
     size_t len = 0;
     cf_auto_free char *bytes = cf_read_file(path, 1u << 20, &len, err);
@@ -206,7 +218,7 @@ release_of_flags(const struct cf_launch_flags *f, json_t *release, struct cf_err
     if (f->dialects.count > 0)
         set_list(release, "model_wire_dialects", &f->dialects);
     if (f->configuration_schema != NULL) {
-        json_t *schema = read_json_file(f->configuration_schema, err);
+        json_t *schema = cf_read_json_file(f->configuration_schema, err);
         if (schema == NULL)
             return -1;
         (void)json_object_set_new(release, "configuration_schema", schema);
@@ -225,7 +237,7 @@ release_of_file(const struct cf_launch_flags *f, json_t **ret_release, struct cf
         return cf_error_fix(err, "change the file, or leave --release out");
     }
     json_decref(*ret_release);
-    *ret_release = read_json_file(f->release_file, err);
+    *ret_release = cf_read_json_file(f->release_file, err);
     return *ret_release == NULL ? -1 : 0;
 }
 
@@ -333,7 +345,7 @@ options_of_flags(const struct cf_launch_flags *f, const struct cf_launch *launch
     set_number(deadlines, "session", f->start_ms);
     (void)json_object_set_new(options, "limits", limits);
     (void)json_object_set_new(options, "deadlines_ms", deadlines);
-    if (cf_launch_files(f, options, err) < 0)
+    if (cf_launch_files(f, options, err) < 0 || cf_launch_acp(f, launch, options, err) < 0)
         return -1;
     return set_env(options, &f->env, err);
 }
@@ -348,7 +360,7 @@ read_connection(const struct cf_launch_flags *f, struct cf_launch *launch, struc
     launch->model = f->model;
     if (f->connection_file == NULL)
         return 0;
-    launch->connection = read_json_file(f->connection_file, err);
+    launch->connection = cf_read_json_file(f->connection_file, err);
     if (launch->connection == NULL)
         return -1;
     if (!json_is_object(launch->connection))

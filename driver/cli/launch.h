@@ -24,6 +24,11 @@ struct cf_launch_flags {
     struct cf_flag_list files, hooks_post, hooks_pre;
     const char *collect, *state_in, *state_out, *hook_on_failure;
     uint64_t hook_ms, collect_limit;
+    /* acp */
+    struct cf_flag_list mcp, config, steers;
+    const char *builtin_tools, *continuity, *resume_state, *checkpoint_out, *elicitation, *mode;
+    uint64_t context_window, compaction_trigger, cancel_ms, interrupt_ms;
+    bool fs, terminal, drain;
 };
 
 struct cf_launch {
@@ -41,7 +46,13 @@ void cf_launch_done(struct cf_launch *launch);
 /* launch_files.c: files, state, collection and hooks into the options document. */
 CF_CHECKED int cf_launch_files(const struct cf_launch_flags *flags, json_t *options, struct cf_error *err);
 
+/* launch_acp.c: ACP sessions, into the same; launch->release is there already. */
+CF_CHECKED int cf_launch_acp(const struct cf_launch_flags *flags, const struct cf_launch *launch, json_t *options,
+                             struct cf_error *err);
+
 /* A whole file, at most `limit` bytes; returned: yours. "-" reads stdin. */
 char *cf_read_file(const char *path, size_t limit, size_t *ret_len, struct cf_error *err);
+/* The same as JSON, at most 1 MiB; new reference. */
+json_t *cf_read_json_file(const char *path, struct cf_error *err);
 
 #endif

@@ -8,11 +8,14 @@
 #include "cli/out.h"
 
 #include "base/str.h"
+#include "base/utf8.h"
 #include "diagnose/diagnose.h"
 #include "json/json.h"
 #include "schema/schema.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct runner {
@@ -28,6 +31,20 @@ struct runner {
     uv_loop_t *loop;
     int exit_code;
     bool interrupted, paused;
+
+    /* acp */
+    struct steer { /* --steer-after: said to the first turn that it meets */
+        struct runner *r;
+        uv_timer_t timer;
+        const char *text;
+        uint64_t after_ms;
+        char id[40];
+        bool is_said;
+    } *steers;
+    size_t steer_count;
+    uv_timer_t stops[2]; /* --cancel-after, --interrupt-after */
+    json_t *leftover;    /* texts of steers that the harness did not take, in order */
+    json_t *approvals;   /* what the next prompt allows: it was held for it */
 };
 
 static void
@@ -77,6 +94,12 @@ on_observation(void *user, const struct cf_observation *o)
     (void)cf_buf_add(&line, o->json, o->json_len);
     (void)cf_buf_adds(&line, "}");
     r->last_seq = o->seq;
+    if (o->type == CF_OBSERVATION_REQUIRES_ACTION && cf_str_same(o->detail, "custom_tool")) {
+        if (r->approvals == NULL)
+            r->approvals = json_array();
+        (void)json_array_append_new(r->approvals,
+                                    json_pack("{s:s, s:s}", "tool_use_id", o->tool_use_id, "decision", "allow"));
+    }
     if (!line.failed)
         r->paused |= cf_out_line(&r->out, line.data, line.len);
     cf_buf_release(&line);
@@ -99,21 +122,46 @@ on_drain(void *user)
     }
 }
 
+/* The texts of refused steers, in order, as one prompt; else the next of --prompt. New reference or NULL. */
+static json_t *
+next_text(struct runner *r)
+{
+    struct cf_buf text;
+    json_t *part, *made;
+    size_t i;
+
+    if (json_array_size(r->leftover) == 0)
+        return json_incref(json_array_get(r->prompts, r->next_prompt++));
+    cf_buf_init(&text, 0);
+    json_array_foreach(r->leftover, i, part) {
+        (void)cf_buf_adds(&text, i > 0 ? "\n\n" : "");
+        (void)cf_buf_add(&text, json_string_value(part), json_string_length(part));
+    }
+    (void)json_array_clear(r->leftover);
+    made = json_stringn(text.data != NULL ? text.data : "", text.len);
+    cf_buf_release(&text);
+    return made;
+}
+
 static void
 prompt_next(struct runner *r)
 {
     struct cf_error err;
-    json_t *text = json_array_get(r->prompts, r->next_prompt++), *prompt;
+    json_t *text = r->interrupted ? NULL : next_text(r), *prompt;
     size_t len = 0;
     char *bytes;
 
-    if (text == NULL || r->interrupted) {
+    if (text == NULL) {
         cf_run_close(r->run, UINT64_MAX, NULL);
         return;
     }
-    prompt = json_pack("{s:O}", "text", text);
+    prompt = json_pack("{s:o}", "text", text);
     if (r->schema != NULL)
         (void)json_object_set(prompt, "output_schema", r->schema);
+    if (json_array_size(r->approvals) > 0)
+        (void)json_object_set(prompt, "approvals", r->approvals);
+    json_decref(r->approvals);
+    r->approvals = NULL;
     bytes = cf_json_dump(prompt, &len);
     json_decref(prompt);
     if (bytes == NULL)
@@ -123,9 +171,162 @@ prompt_next(struct runner *r)
     free(bytes);
 }
 
+/* ---- steering, ending a turn ---------------------------------------------------------------- */
+
+static void
+keep_for_later(struct runner *r, const char *text)
+{
+    (void)json_array_append_new(r->leftover, json_string(text));
+}
+
+static void
+on_steer_time(uv_timer_t *timer)
+{
+    struct steer *steer = timer->data;
+    struct runner *r = steer->r;
+    json_t *document = json_pack("{s:s}", "content", steer->text);
+    size_t len = 0;
+    cf_auto_free char *bytes = cf_json_dump(document, &len);
+    struct cf_error err;
+
+    json_decref(document);
+    if (r->run == NULL || bytes == NULL)
+        return;
+    steer->is_said = true;
+    if (cf_run_steer(r->run, bytes, len, steer->id, &err) == 0)
+        return;
+    if (err.kind == CF_ERROR_INCOMPATIBLE)
+        cf_run_close(r->run, UINT64_MAX, &err);
+    else
+        keep_for_later(r, steer->text); /* between two turns: it goes into the next one */
+}
+
+static void
+on_steering(void *user, const char *event_id, const char *disposition)
+{
+    struct runner *r = user;
+
+    if (strcmp(disposition, "refused") != 0 && strcmp(disposition, "unsent") != 0)
+        return;
+    for (size_t i = 0; i < r->steer_count; i++)
+        if (strcmp(r->steers[i].id, event_id) == 0)
+            keep_for_later(r, r->steers[i].text);
+}
+
+static void
+on_cancel_time(uv_timer_t *timer)
+{
+    struct runner *r = timer->data;
+
+    if (r->run != NULL)
+        cf_run_cancel(r->run);
+}
+
+static void
+on_interrupt_time(uv_timer_t *timer)
+{
+    struct runner *r = timer->data;
+
+    if (r->run != NULL)
+        cf_run_interrupt(r->run);
+}
+
+/* All of them count from the first turn on. */
+static void
+start_timers(struct runner *r)
+{
+    for (size_t i = 0; i < r->steer_count; i++)
+        uv_timer_start(&r->steers[i].timer, on_steer_time, r->steers[i].after_ms, 0);
+    if (r->flags->cancel_ms != 0)
+        uv_timer_start(&r->stops[0], on_cancel_time, r->flags->cancel_ms, 0);
+    if (r->flags->interrupt_ms != 0)
+        uv_timer_start(&r->stops[1], on_interrupt_time, r->flags->interrupt_ms, 0);
+}
+
+static void
+open_timers(struct runner *r)
+{
+    for (size_t i = 0; i < r->steer_count; i++) {
+        (void)uv_timer_init(r->loop, &r->steers[i].timer); /* cannot fail */
+        r->steers[i].timer.data = &r->steers[i];
+    }
+    for (size_t i = 0; i < 2; i++) {
+        (void)uv_timer_init(r->loop, &r->stops[i]);
+        r->stops[i].data = r;
+    }
+}
+
+static void
+close_timers(struct runner *r)
+{
+    for (size_t i = 0; i < r->steer_count; i++)
+        uv_close((uv_handle_t *)&r->steers[i].timer, NULL);
+    for (size_t i = 0; i < 2; i++)
+        uv_close((uv_handle_t *)&r->stops[i], NULL);
+}
+
+/* MS:TEXT */
+static int
+read_steers(struct runner *r, const struct cf_flag_list *list, struct cf_error *err)
+{
+    r->steers = calloc(list->count + 1, sizeof *r->steers);
+    if (r->steers == NULL)
+        return cf_error_memory(err);
+    for (size_t i = 0; i < list->count; i++) {
+        const char *item = list->items[i], *colon = strchr(item, ':');
+        char ms[24];
+        if (colon == NULL || (size_t)(colon - item) >= sizeof ms || colon[1] == '\0' ||
+            !cf_utf8_is_valid(colon + 1, strlen(colon + 1)))
+            colon = NULL;
+        else
+            (void)snprintf(ms, sizeof ms, "%.*s", (int)(colon - item), item);
+        if (colon == NULL || !cf_parse_u64(ms, 0, 604800000, &r->steers[i].after_ms)) {
+            (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "--steer-after: %.100s is not MS:TEXT", item);
+            return cf_error_fix(err, "milliseconds after the first prompt, and what to say: --steer-after '500:shorter, please'");
+        }
+        r->steers[i].text = colon + 1;
+        r->steers[i].r = r;
+        r->steer_count++;
+    }
+    return 0;
+}
+
+/* ---- checkpoints ----------------------------------------------------------------------------- */
+
+/* The latest one, whole or not at all; a state that became too large is void, and so is the file. */
+static void
+on_checkpoint(void *user, const char *json, size_t len)
+{
+    struct runner *r = user;
+    const char *path = r->flags->checkpoint_out;
+    cf_auto_free char *fresh = NULL;
+    FILE *file;
+    bool is_good;
+
+    if (path == NULL)
+        return;
+    if (json == NULL) {
+        if (remove(path) < 0 && errno != ENOENT)
+            fprintf(stderr, "cfrunner: %s is void, and cannot be removed: %s\n", path, strerror(errno));
+        return;
+    }
+    if (asprintf(&fresh, "%s.new", path) < 0 || (file = fopen(fresh, "we")) == NULL) {
+        fprintf(stderr, "cfrunner: %s: %s\n", path, strerror(errno));
+        r->exit_code = cf_diagnose_worse(r->exit_code, 4);
+        return;
+    }
+    is_good = fwrite(json, 1, len, file) == len && fputc('\n', file) != EOF;
+    is_good = fclose(file) == 0 && is_good && rename(fresh, path) == 0;
+    if (!is_good) {
+        fprintf(stderr, "cfrunner: %s: %s\n", path, strerror(errno));
+        r->exit_code = cf_diagnose_worse(r->exit_code, 4);
+    }
+}
+
 static void
 on_ready(void *user)
 {
+    start_timers(user);
     prompt_next(user);
 }
 
@@ -160,8 +361,12 @@ on_result(void *user, const char *json, size_t len)
         r->exit_code = 4;
     if (r->interrupted)
         r->exit_code = cf_diagnose_worse(r->exit_code, 130);
-    if (error != NULL && r->eyes.verbose >= 0)
-        fprintf(stderr, "cfrunner: %s\n  fix: %s\n", cf_json_str(error, "message"), cf_json_str(error, "fix"));
+    if (error != NULL && r->eyes.verbose >= 0) {
+        const char *fix = cf_json_str(error, "fix");
+        fprintf(stderr, "cfrunner: %s\n", cf_json_str(error, "message"));
+        if (fix != NULL && *fix != '\0')
+            fprintf(stderr, "  fix: %s\n", fix);
+    }
     cf_buf_init(&line, 0);
     (void)cf_buf_addf(&line, "{\"seq\":%llu,\"at_ms\":%llu,\"result\":", (unsigned long long)r->last_seq + 1,
                       (unsigned long long)(uv_now(r->loop) - r->opened_ms));
@@ -179,6 +384,7 @@ on_closed(void *user)
     struct runner *r = user;
 
     r->run = NULL;
+    close_timers(r);
     cf_signals_close(&r->signals);
 }
 
@@ -240,6 +446,16 @@ read_schema(struct runner *r, const char *path, struct cf_error *err)
     return 0;
 }
 
+/* Over ACP it is the session's, and options hold it. */
+static void
+leave_schema_to_session(struct runner *r, const struct cf_launch *launch)
+{
+    if (!cf_str_same(cf_json_str(launch->release, "protocol"), "acp-v1"))
+        return;
+    json_decref(r->schema);
+    r->schema = NULL;
+}
+
 /* As an argument it is one string within the bounds of argv; seen before an engine is asked. */
 static int
 check_schema_fits(const struct runner *r, const struct cf_launch *launch, struct cf_error *err)
@@ -271,7 +487,9 @@ start(struct runner *r, const struct cf_launch *launch, uv_loop_t *loop, struct 
                                .on_ready = on_ready,
                                .on_turn = on_turn,
                                .on_result = on_result,
-                               .on_closed = on_closed};
+                               .on_closed = on_closed,
+                               .on_steering = on_steering,
+                               .on_checkpoint = on_checkpoint};
     size_t release_len = 0, options_len = 0;
     cf_auto_free char *release = cf_json_dump(launch->release, &release_len);
     cf_auto_free char *options = cf_json_dump(launch->options, &options_len);
@@ -295,6 +513,7 @@ run_all(struct runner *r, const struct cf_launch *launch, struct cf_error *err)
     cf_out_init(&r->out, &loop, on_drain, r);
     status = start(r, launch, &loop, err);
     if (status == 0) {
+        open_timers(r);
         cf_signals_open(&r->signals, &loop, on_stop, r);
         (void)uv_run(&loop, UV_RUN_DEFAULT);
     }
@@ -307,7 +526,14 @@ static const struct cf_flag extra[] = {
     {"a turn", CF_FLAG_TITLE, 0, NULL, NULL},
     {"--prompt", CF_FLAG_LIST, offsetof(struct cf_launch_flags, prompts), "TEXT|@FILE", "one a turn (repeat)"},
     {"--output-schema", CF_FLAG_TEXT, offsetof(struct cf_launch_flags, output_schema), "FILE",
-     "oneshot: the last message must satisfy it"},
+     "what the last message must satisfy"},
+    {"--steer-after", CF_FLAG_LIST, offsetof(struct cf_launch_flags, steers), "MS:TEXT",
+     "acp: say TEXT into the turn (repeat); refused, it is the next prompt"},
+    {"--cancel-after", CF_FLAG_TIME, offsetof(struct cf_launch_flags, cancel_ms), "T", "cancel the turn then in flight"},
+    {"--interrupt-after", CF_FLAG_TIME, offsetof(struct cf_launch_flags, interrupt_ms), "T",
+     "drain it where declared, else end it"},
+    {"--checkpoint-out", CF_FLAG_TEXT, offsetof(struct cf_launch_flags, checkpoint_out), "FILE",
+     "acp: the latest checkpoint, for --resume-state"},
 };
 
 int
@@ -318,7 +544,7 @@ cf_cli_run(int argc, char **argv)
     struct cf_launch_flags flags = {0};
     struct cf_launch launch = {0};
     struct cf_error err = {0};
-    struct runner r = {.flags = &flags};
+    struct runner r = {.flags = &flags, .leftover = json_array()};
     int status;
 
     memcpy(table, extra, sizeof extra);
@@ -333,13 +559,19 @@ cf_cli_run(int argc, char **argv)
     }
     r.eyes.verbose = flags.quiet ? -1 : flags.verbose;
     if (status == 0 && read_prompts(&r, &flags.prompts, &err) == 0 && read_schema(&r, flags.output_schema, &err) == 0 &&
-        cf_launch_make(&flags, &launch, &err) == 0 && check_schema_fits(&r, &launch, &err) == 0)
+        read_steers(&r, &flags.steers, &err) == 0 && cf_launch_make(&flags, &launch, &err) == 0 &&
+        check_schema_fits(&r, &launch, &err) == 0) {
+        leave_schema_to_session(&r, &launch);
         status = run_all(&r, &launch, &err);
-    else
+    } else {
         status = -1;
+    }
     if (status < 0)
         r.exit_code = cf_cli_refuse(&err, 2, true);
     json_decref(r.prompts);
+    json_decref(r.leftover);
+    json_decref(r.approvals);
+    free(r.steers);
     json_decref(r.schema);
     cf_launch_done(&launch);
     return r.exit_code;

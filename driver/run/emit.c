@@ -34,6 +34,17 @@ on_finding(void *user, const char *id, uint64_t frame, const char *text)
     cf_emit_finding(user, id, frame, text);
 }
 
+static void
+on_checkpoint(void *user, json_t *checkpoint, uint64_t frame)
+{
+    struct cf_run *run = user;
+    size_t len = 0;
+    cf_auto_free char *text = checkpoint != NULL ? cf_json_dump(checkpoint, &len) : NULL;
+
+    if (run->host.on_checkpoint != NULL && (text != NULL || checkpoint == NULL))
+        run->host.on_checkpoint(run->host.user, text, len);
+}
+
 int
 cf_emit_open(struct cf_run *run, struct cf_error *err)
 {
@@ -41,6 +52,7 @@ cf_emit_open(struct cf_run *run, struct cf_error *err)
         .is_acp = run->release.is_acp,
         .on_observation = on_observation,
         .on_finding = on_finding,
+        .on_checkpoint = on_checkpoint,
         .user = run,
     };
 

@@ -104,7 +104,7 @@ free_run(struct cf_run *run)
     json_t **values[] = {&run->findings, &run->turns,       &run->timings, &run->removed,  &run->left,
                          &run->isolation, &run->limits,     &run->exit_facts, &run->image_json, &run->ledger,
                          &run->relay_totals, &run->capability_set, &run->declared, &run->agent_info, &run->turn_meta,
-                         &run->held_action, &run->engine_json, &run->staged, &run->collected};
+                         &run->held_action, &run->engine_json, &run->staged, &run->collected, &run->staged_files};
 
     for (size_t i = 0; i < CF_COUNT(values); i++)
         json_decref(*values[i]);
@@ -145,7 +145,7 @@ on_steps_timer_closed(uv_handle_t *handle)
 static void
 close_handles(struct cf_run *run)
 {
-    uv_timer_t *timers[] = {&run->kick, &run->whole, &run->phase, &run->settle, &run->idle};
+    uv_timer_t *timers[] = {&run->kick, &run->whole, &run->phase, &run->settle, &run->idle, &run->ack, &run->linger};
 
     run->handles_open = CF_COUNT(timers) + 1;
     for (size_t i = 0; i < CF_COUNT(timers); i++)
@@ -268,6 +268,10 @@ on_kick(uv_timer_t *timer)
         if (run->state == CF_HALL_OPEN)
             run->lane->resume(run);
     }
+    if (run->prompt_wanted && run->state == CF_HALL_OPEN && run->turn_state == CF_TURN_NONE) {
+        run->prompt_wanted = false;
+        cf_turn_begin(run);
+    }
     if (run->cancel_wanted) {
         run->cancel_wanted = false;
         if (run->state == CF_HALL_OPEN && run->turn_state == CF_TURN_LISTING)
@@ -275,10 +279,13 @@ on_kick(uv_timer_t *timer)
         else if (run->state == CF_HALL_OPEN && run->turn_state != CF_TURN_NONE)
             run->lane->cancel(run);
     }
-    if (run->prompt_wanted && run->state == CF_HALL_OPEN && run->turn_state == CF_TURN_NONE) {
-        run->prompt_wanted = false;
-        cf_turn_begin(run);
+    if (run->interrupt_wanted) {
+        run->interrupt_wanted = false;
+        if (run->state == CF_HALL_OPEN && run->turn_state != CF_TURN_NONE)
+            (run->lane->interrupt != NULL ? run->lane->interrupt : run->lane->cancel)(run);
     }
+    if (run->lane->wishes != NULL && run->state == CF_HALL_OPEN)
+        run->lane->wishes(run);
     if (run->lane_closing && (run->harness.has_exited || run->harness.process == NULL)) {
         cf_rows_lane_gone(run);
         return;
@@ -338,7 +345,7 @@ host_log(void *user, enum cf_log_level level, const char *room, const char *line
 static int
 open_handles(struct cf_run *run, struct cf_error *err)
 {
-    uv_timer_t *timers[] = {&run->kick, &run->whole, &run->phase, &run->settle, &run->idle};
+    uv_timer_t *timers[] = {&run->kick, &run->whole, &run->phase, &run->settle, &run->idle, &run->ack, &run->linger};
 
     if (cf_steps_init(&run->steps, run->loop, cf_rows, CF_ROW_COUNT, &run->log, err) < 0)
         return -1;
@@ -362,6 +369,34 @@ refuse_tag(const char *image, const struct cf_image_ref *ref, struct cf_error *e
                         image);
 }
 
+/* What only one of the wires can do, or only a host that listens, must not be silently without effect. */
+static int
+check_lane_options(const struct cf_run *run, struct cf_error *err)
+{
+    const struct cf_run_options *o = &run->options;
+    const char *only_acp = o->session_meta != NULL  ? "session_meta"
+                           : o->mcp != NULL         ? "mcp"
+                           : o->config != NULL      ? "config"
+                           : o->mode != NULL        ? "mode"
+                           : o->fs                  ? "fs"
+                           : o->terminal            ? "terminal"
+                           : o->elicitation != 0    ? "elicitation"
+                                                    : NULL;
+
+    if (!run->release.is_acp && only_acp != NULL) {
+        (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "options: %s is of acp-v1; this release speaks oneshot-v1", only_acp);
+        return cf_error_fix(err, "leave it out");
+    }
+    if ((o->permission == CF_PERMISSION_ASK && run->host.on_permission == NULL) ||
+        (o->elicitation == CF_ELICITATION_ASK && run->host.on_question == NULL))
+        return cf_error_set(err, CF_ERROR_CONFIG, 0, "options: %s is \"ask\", but nobody listens for what is asked",
+                            o->permission == CF_PERMISSION_ASK ? "permission" : "elicitation");
+    if (run->release.is_acp && o->state_in != NULL)
+        return cf_error_set(err, CF_ERROR_CONFIG, 0, "options: state_in is of oneshot-v1; an acp-v1 agent's state is "
+                                                     "session_meta's checkfu.resume");
+    return 0;
+}
+
 static int
 prepare(struct cf_run *run, const char *release_json, size_t release_len, const char *options_json,
         size_t options_len, struct cf_error *err)
@@ -370,6 +405,8 @@ prepare(struct cf_run *run, const char *release_json, size_t release_len, const 
 
     if (cf_run_options_decode(options_json, options_len, &run->options, err) < 0 ||
         cf_release_decode(release_json, release_len, &run->release, NULL, NULL, err) < 0)
+        return -1;
+    if (check_lane_options(run, err) < 0)
         return -1;
     if (run->options.state_in != NULL && run->release.resume_flag == NULL) {
         (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "a state is given, but this release has no resume flag to continue it");
@@ -431,6 +468,18 @@ cf_run_open(struct uv_loop_s *loop, const char *release_json, size_t release_len
     return 0;
 }
 
+/* A wish that the other wire alone can carry. */
+static int
+check_prompt(const struct cf_run *run, const struct cf_prompt *prompt, struct cf_error *err)
+{
+    if (run->release.is_acp && prompt->output_schema != NULL)
+        return cf_error_set(err, CF_ERROR_CONFIG, 0, "prompt: output_schema is of oneshot-v1; over acp-v1 it is the "
+                                                     "session's, checkfu.output_schema in options.session_meta");
+    if (!run->release.is_acp && (prompt->blocks != NULL || prompt->approvals != NULL || prompt->answers != NULL))
+        return cf_error_set(err, CF_ERROR_CONFIG, 0, "prompt: blocks, approvals and answers are of acp-v1");
+    return 0;
+}
+
 int
 cf_run_prompt(struct cf_run *run, const char *prompt_json, size_t len, struct cf_error *err)
 {
@@ -441,6 +490,10 @@ cf_run_prompt(struct cf_run *run, const char *prompt_json, size_t len, struct cf
                                                           : "the run is over");
     if (cf_prompt_decode(prompt_json, len, &run->next_prompt, err) < 0)
         return -1;
+    if (check_prompt(run, &run->next_prompt, err) < 0) {
+        cf_prompt_done(&run->next_prompt);
+        return -1;
+    }
     run->prompt_wanted = true;
     cf_hall_kick(run);
     return 0;
@@ -449,7 +502,18 @@ cf_run_prompt(struct cf_run *run, const char *prompt_json, size_t len, struct cf
 void
 cf_run_cancel(struct cf_run *run)
 {
+    if (run->turn_state == CF_TURN_NONE && !run->prompt_wanted)
+        return; /* it must not fall upon a later turn */
     run->cancel_wanted = true;
+    cf_hall_kick(run);
+}
+
+void
+cf_run_interrupt(struct cf_run *run)
+{
+    if (run->turn_state == CF_TURN_NONE && !run->prompt_wanted)
+        return;
+    run->interrupt_wanted = true;
     cf_hall_kick(run);
 }
 

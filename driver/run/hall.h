@@ -38,6 +38,8 @@ struct cf_prompt { /* the turn's wishes, decoded from cf_run_prompt's document *
     size_t text_len;
     json_t *output_schema; /* or NULL */
     const char *prompt_nonce, *answer_nonce, *prior_nonce, *answer_json;
+    uint64_t hold_ms; /* the replay model's answer waits for a steer's or a drain's */
+    json_t *blocks, *approvals, *answers; /* acp; or NULL */
 };
 
 enum {
@@ -53,6 +55,10 @@ struct cf_lane {
     void (*resume)(struct cf_run *run);                      /* reading may go on */
     void (*stop)(struct cf_run *run);                        /* no more callbacks of ours; process may live */
     void (*release)(struct cf_run *run);
+    /* each may be NULL */
+    void (*interrupt)(struct cf_run *run); /* the turn ends as gently as the harness allows; NULL: cancel */
+    void (*wishes)(struct cf_run *run);    /* what verbs of its own left */
+    void (*turn_over)(struct cf_run *run); /* its terminal is out, on_turn follows */
 };
 extern const struct cf_lane cf_acp_lane, cf_oneshot_lane;
 
@@ -80,11 +86,11 @@ struct cf_run {
 
     struct cf_steps steps;
     uv_timer_t kick, whole, phase, settle; /* wishes; whole command; handshake/turn/idle; drains */
-    uv_timer_t idle;
+    uv_timer_t idle, ack, linger; /* ack: steers and drains not yet answered; linger: terminals' output */
     int handles_open;
 
     /* wishes stored by verbs */
-    bool close_wanted, cancel_wanted, resume_wanted, back_wanted;
+    bool close_wanted, cancel_wanted, interrupt_wanted, resume_wanted, back_wanted;
     struct cf_prompt next_prompt;
     bool prompt_wanted;
     uint64_t close_grace_ms;
@@ -105,6 +111,7 @@ struct cf_run {
     const struct cf_lane *lane;
     struct cf_harness harness;
     struct cf_acp *acp;
+    struct cf_acp_side *side; /* acp: what is asked, steered and served beside the turn; lane_acp.h */
     struct cf_oneshot *oneshot;
     struct cf_lines shown;   /* oneshot: stdout as lines, for the host's eyes */
     struct cf_schema *output_schema;
@@ -140,6 +147,8 @@ struct cf_run {
     uint64_t terminal_frame;
     struct cf_error turn_error;
     bool turn_failed;
+    unsigned acks_owed;      /* the terminal waits for these answers */
+    bool conclude_wanted;
 
     /* for the result */
     struct cf_error error;   /* first failure of the run; kind NONE: none */
@@ -147,6 +156,7 @@ struct cf_run {
     json_t *findings, *turns, *timings, *removed, *left, *isolation, *limits;
     json_t *image_json, *engine_json, *ledger, *relay_totals;
     json_t *staged, *collected; /* or NULL */
+    json_t *staged_files;    /* one item a file of options.files, in order: resource links; or NULL */
     uint64_t teardown_began_ms, took_ms[CF_ROW_COUNT];
     unsigned findings_dropped;
     bool teardown_proven;
@@ -181,6 +191,8 @@ void cf_turn_fail(struct cf_run *run, const struct cf_error *err); /* settles at
 void cf_turn_conclude(struct cf_run *run);    /* the turn's output is over: its file changes, then settle */
 void cf_turn_settle(struct cf_run *run);      /* terminal observation, on_turn */
 void cf_turn_activity(struct cf_run *run);    /* bytes came: restarts quiet and idle clocks */
+/* One of acks_owed came. The last one lets a turn that waits for it conclude. */
+void cf_turn_acknowledged(struct cf_run *run);
 int cf_prompt_decode(const char *json, size_t len, struct cf_prompt *prompt, struct cf_error *err);
 void cf_prompt_done(struct cf_prompt *prompt);
 

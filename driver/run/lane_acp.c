@@ -1,9 +1,9 @@
 /*
  * The ACP lane: one process for the whole run, one connection, one session. The handshake is two
  * answers with a budget each; a turn is one session/prompt. What the agent says goes to the
- * normalizer frame by frame, on the stack that read it.
+ * normalizer frame by frame, on the stack that read it; what it asks goes to lane_acp_*.c.
  */
-#include "run/hall.h"
+#include "run/lane_acp.h"
 
 #include "base/clock.h"
 #include "base/str.h"
@@ -65,6 +65,20 @@ acp_frame(void *user, bool from_agent, uint64_t number, const char *line, size_t
     cf_emit_frame(user, from_agent, number, line, len);
 }
 
+/* ---- the session ------------------------------------------------------------------------ */
+
+/* What is advertised is served; NULL: nothing is. */
+static json_t *
+client_capabilities(const struct cf_run_options *o)
+{
+    json_t *can = json_pack("{s:{s:b, s:b}, s:b}", "fs", "readTextFile", o->fs, "writeTextFile", o->fs, "terminal",
+                            o->terminal);
+
+    if (can != NULL && o->elicitation != CF_ELICITATION_OFF)
+        (void)json_object_set_new(can, "elicitation", json_pack("{s:{}}", "form"));
+    return can;
+}
+
 static json_t *
 session_params(const struct cf_run *run)
 {
@@ -77,11 +91,25 @@ session_params(const struct cf_run *run)
 }
 
 static void
+start_session(struct cf_run *run)
+{
+    struct cf_error why;
+    json_t *params = session_params(run);
+
+    clock_handshake(run, STEP_SESSION, run->options.session_ms);
+    if (params == NULL)
+        (void)cf_error_memory(&why);
+    if (params == NULL || cf_acp_session_new(run->acp, params, &why) < 0)
+        cf_hall_fail(run, &why);
+    json_decref(params);
+}
+
+static void
 acp_initialized(void *user, json_t *result, uint64_t frame)
 {
     struct cf_run *run = user;
     struct cf_error why;
-    json_t *envelope = cf_envelope_acp(run->options.is_ephemeral), *params = NULL;
+    json_t *envelope = cf_envelope_acp(run->options.is_ephemeral);
     json_t *declared = json_object_get(json_object_get(result, "_meta"), "checkfu.capabilities");
 
     json_decref(run->agent_info);
@@ -97,71 +125,108 @@ acp_initialized(void *user, json_t *result, uint64_t frame)
     json_decref(envelope);
     cf_normalizer_declare(run->normalizer, &run->declaration);
     cf_grammar_declare(run->grammar, &run->declaration);
-    params = session_params(run);
-    clock_handshake(run, STEP_SESSION, run->options.session_ms);
-    if (cf_acp_session_new(run->acp, params, &why) < 0)
-        cf_hall_fail(run, &why);
-    json_decref(params);
+    start_session(run);
 }
 
 /* The session, asked for anew after a login. */
 static void
 acp_authenticated(void *user, uint64_t frame)
 {
-    struct cf_run *run = user;
-    struct cf_error why;
-    json_t *params = session_params(run);
+    start_session(user);
+}
 
-    clock_handshake(run, STEP_SESSION, run->options.session_ms);
-    if (cf_acp_session_new(run->acp, params, &why) < 0)
+static void set_next(struct cf_run *run, uint64_t frame);
+
+static void
+on_set(void *user, json_t *result, json_t *error, uint64_t frame)
+{
+    struct cf_run *run = user;
+    const char *message = cf_json_str(error, "message");
+    struct cf_error why;
+
+    if (result == NULL && error == NULL)
+        return; /* the connection ended: that has its own story */
+    if (error == NULL) {
+        set_next(run, frame);
+        return;
+    }
+    (void)cf_error_set(&why, CF_ERROR_INCOMPATIBLE, 0, "the agent refused a mode or config option: %.300s",
+                       message != NULL ? message : "(no message)");
+    (void)cf_error_fix(&why, "its answer to session/new lists what it knows (-vv shows it)");
+    cf_hall_fail(run, &why);
+}
+
+/* Mode and options, one after the other; then the session is ready. */
+static void
+set_next(struct cf_run *run, uint64_t frame)
+{
+    json_t *call = json_incref(json_array_get(run->side->settings, 0));
+    struct cf_error why;
+
+    if (call == NULL) {
+        uv_timer_stop(&run->phase);
+        run->session_step = STEP_OPEN;
+        cf_normalizer_ready(run->normalizer, run->capability_set, frame);
+        cf_hall_session_ready(run);
+        return;
+    }
+    (void)json_array_remove(run->side->settings, 0);
+    if (cf_acp_request(run->acp, json_string_value(json_array_get(call, 0)), json_array_get(call, 1), on_set, run, &why) < 0)
         cf_hall_fail(run, &why);
-    json_decref(params);
+    json_decref(call);
 }
 
 static void
 acp_session(void *user, const char *session_id, json_t *result, uint64_t frame)
 {
     struct cf_run *run = user;
+    const char *name;
+    json_t *value, *params;
 
-    uv_timer_stop(&run->phase);
-    run->session_step = STEP_OPEN;
-    cf_normalizer_ready(run->normalizer, run->capability_set, frame);
-    cf_hall_session_ready(run);
+    if (run->options.mode != NULL)
+        (void)json_array_append_new(run->side->settings, json_pack("[s, {s:s}]", "session/set_mode", "modeId",
+                                                                   run->options.mode));
+    json_object_foreach(run->options.config, name, value) {
+        params = json_pack("{s:s, s:O}", "configId", name, "value", value);
+        if (json_is_boolean(value))
+            (void)json_object_set_new(params, "type", json_string("boolean"));
+        (void)json_array_append_new(run->side->settings, json_pack("[s, o]", "session/set_config_option", params));
+    }
+    set_next(run, frame);
 }
 
 static void
 acp_update(void *user, json_t *params, json_t *update, uint64_t frame)
 {
     struct cf_run *run = user;
+    struct cf_error why;
 
     if (run->turn_state == CF_TURN_DRAINING)
         uv_timer_again(&run->settle); /* quiet begins anew */
     cf_normalizer_update(run->normalizer, params, update, frame);
+    if (cf_normalizer_is_lost(run->normalizer)) {
+        (void)cf_error_memory(&why);
+        cf_hall_fail(run, &why);
+    }
 }
 
 static void
 acp_permission(void *user, const struct cf_acp_permission *permission)
 {
-    struct cf_run *run = user;
-    const char *call = cf_json_str(permission->tool_call, "toolCallId");
-    json_t *action;
+    cf_acp_on_permission(user, permission);
+}
 
-    cf_normalizer_permission(run->normalizer, permission->tool_call, permission->frame);
-    if (permission->handle == NULL)
-        return; /* the turn is canceled; it was answered so */
-    if (run->options.permission == CF_PERMISSION_END && call != NULL) {
-        action = json_pack("{s:s, s:s}", "kind", "custom_tool", "tool_use_id",
-                           cf_normalizer_tool_use_id(run->normalizer, call));
-        (void)cf_acp_permission_answer(run->acp, permission->handle, NULL);
-        json_decref(run->held_action);
-        run->held_action = action; /* the turn's last word, told when it settles */
-        run->cancel_wanted = true;
-        cf_hall_kick(run);
-        return;
-    }
-    (void)cf_acp_permission_answer(
-        run->acp, permission->handle,
-        cf_acp_permission_pick(permission, run->options.permission == CF_PERMISSION_ALLOW));
+static bool
+acp_request(void *user, const struct cf_acp_request *request)
+{
+    return cf_acp_on_fs(user, request) || cf_acp_on_terminal(user, request) || cf_acp_on_elicitation(user, request);
+}
+
+static void
+acp_request_gone(void *user, const void *handle)
+{
+    if (!cf_acp_asks_gone(user, handle) && !cf_acp_fs_gone(user, handle))
+        (void)cf_acp_terminal_gone(user, handle);
 }
 
 static void
@@ -173,9 +238,12 @@ acp_prompt_done(void *user, const char *stop_reason, json_t *result, uint64_t fr
     cf_turn_finish(run, strcmp(stop_reason, "cancelled") == 0 ? "interrupted" : stop_reason, meta, frame, QUIET_MS);
 }
 
+/* An error to a session/new that asked for authority says that it cannot be given, whatever its code. */
 static enum cf_error_kind
-kind_of(const char *method, json_int_t code)
+kind_of(const char *method, json_int_t code, const char *members)
 {
+    if (*members != '\0' && code != -32000)
+        return CF_ERROR_INCOMPATIBLE;
     if (code == -32000)
         return CF_ERROR_CREDENTIAL;
     if (strcmp(method, "session/prompt") != 0 && (code == -32601 || code == -32602))
@@ -190,15 +258,21 @@ acp_call_failed(void *user, const char *method, json_t *error, uint64_t frame)
     struct cf_error why;
     json_int_t code = cf_json_int(error, "code", 0);
     const char *message = cf_json_str(error, "message");
+    char members[200] = "";
 
+    if (strcmp(method, "session/new") == 0)
+        cf_session_meta_names(run->options.session_meta, members, sizeof members);
     if (code == -32000 && strcmp(method, "session/new") == 0 && !run->login_tried &&
         cf_acp_auth_method(run->acp) != NULL) {
         run->login_tried = true; /* once: it may need a person, who is not here */
         if (cf_acp_authenticate(run->acp, cf_acp_auth_method(run->acp), &why) == 0)
             return;
     }
-    (void)cf_error_set(&why, kind_of(method, code), 0, "%s was answered with error %lld: %.400s", method,
-                       (long long)code, message != NULL ? message : "(no message)");
+    (void)cf_error_set(&why, kind_of(method, code, members), 0, "%s%s%s was answered with error %lld: %.400s", method,
+                       *members != '\0' ? ", which asked for " : "", members, (long long)code,
+                       message != NULL ? message : "(no message)");
+    if (*members != '\0' && why.kind == CF_ERROR_INCOMPATIBLE)
+        (void)cf_error_fix(&why, "serve %s, or do not ask for it", members);
     if (why.kind == CF_ERROR_CREDENTIAL)
         (void)cf_error_fix(&why, "let the harness take its key from OPENAI_API_KEY or ANTHROPIC_API_KEY in its environment");
     if (strcmp(method, "session/prompt") != 0) {
@@ -231,11 +305,14 @@ proc_started(void *user, struct cf_process *process, int pid)
 {
     struct cf_run *run = user;
     struct cf_error why;
+    json_t *can;
 
     run->harness.has_started = true;
     clock_handshake(run, STEP_INITIALIZE, run->options.initialize_ms);
-    if (cf_acp_initialize(run->acp, NULL, &why) < 0)
+    can = client_capabilities(&run->options);
+    if (cf_acp_initialize(run->acp, can, &why) < 0)
         cf_hall_fail(run, &why);
+    json_decref(can);
 }
 
 static void
@@ -332,6 +409,7 @@ static void
 proc_stdin_room(void *user, struct cf_process *process)
 {
     cf_harness_pump(user);
+    cf_acp_fs_continue(user);
 }
 
 static void
@@ -358,6 +436,40 @@ proc_exit(void *user, struct cf_process *process, const struct cf_exit *exit)
 
 /* ---- the lane --------------------------------------------------------------------------- */
 
+static struct cf_acp_side *
+side_new(void)
+{
+    struct cf_acp_side *side = calloc(1, sizeof *side);
+
+    if (side == NULL)
+        return NULL;
+    TAILQ_INIT(&side->asks);
+    TAILQ_INIT(&side->steers);
+    TAILQ_INIT(&side->jobs);
+    TAILQ_INIT(&side->terminals);
+    side->steered = json_object();
+    side->held = json_array();
+    side->given = json_array();
+    side->settings = json_array();
+    return side;
+}
+
+static void
+side_free(struct cf_acp_side *side)
+{
+    if (side == NULL)
+        return;
+    cf_acp_asks_free(side);
+    cf_acp_steers_free(side);
+    cf_acp_fs_free(side);
+    cf_acp_terminals_free(side);
+    json_decref(side->steered);
+    json_decref(side->held);
+    json_decref(side->given);
+    json_decref(side->settings);
+    free(side);
+}
+
 static int
 lane_open(struct cf_run *run, struct cf_error *err)
 {
@@ -369,6 +481,8 @@ lane_open(struct cf_run *run, struct cf_error *err)
         .on_session = acp_session,
         .on_update = acp_update,
         .on_permission = acp_permission,
+        .on_request = acp_request,
+        .on_request_gone = acp_request_gone,
         .on_prompt_done = acp_prompt_done,
         .on_call_failed = acp_call_failed,
         .on_finding = acp_finding,
@@ -387,21 +501,82 @@ lane_open(struct cf_run *run, struct cf_error *err)
     };
     const struct cf_acp_options options = {.client_name = "cfrunner", .client_version = CFRUNNER_VERSION};
 
+    run->side = side_new();
     run->acp = cf_acp_new(&options, &events, run);
-    if (run->acp == NULL)
+    if (run->side == NULL || run->acp == NULL)
         return cf_error_memory(err);
     clock_handshake(run, STEP_SPAWN, run->options.start_ms);
     return cf_harness_spawn(run, (char **)run->release.argv, true, &process, err);
 }
 
+/* ---- the prompt ------------------------------------------------------------------------- */
+
+char *
+cf_acp_file_uri(const char *path)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
+    struct cf_buf uri;
+
+    cf_buf_init(&uri, 0);
+    (void)cf_buf_adds(&uri, "file://");
+    for (; *path != '\0'; path++)
+        if (strchr(plain, *path) != NULL)
+            (void)cf_buf_add(&uri, path, 1);
+        else
+            (void)cf_buf_addf(&uri, "%%%02X", (unsigned char)*path);
+    if (uri.failed) {
+        cf_buf_release(&uri);
+        return NULL;
+    }
+    return cf_buf_take(&uri, NULL);
+}
+
+static json_t *
+text_block(json_t *text)
+{
+    return json_pack("{s:s, s:O}", "type", "text", "text", text);
+}
+
+/* Answers to earlier turns, the text, one link a staged file in the first turn, blocks of the host's. */
+static json_t *
+prompt_blocks(struct cf_run *run, const char *answers)
+{
+    json_t *blocks = json_array(), *file, *link;
+    size_t i;
+
+    if (answers != NULL)
+        (void)json_array_append_new(blocks, json_pack("{s:s, s:s}", "type", "text", "text", answers));
+    (void)json_array_append_new(blocks, text_block(json_object_get(run->prompt.json, "text")));
+    if (run->declaration.staged_files && run->turn == 1)
+        json_array_foreach(run->staged_files, i, file) {
+            cf_auto_free char *uri = cf_acp_file_uri(cf_json_str(file, "path"));
+            link = json_pack("{s:s, s:O, s:s}", "type", "resource_link", "name", json_object_get(file, "name"), "uri",
+                             uri != NULL ? uri : "");
+            if (json_object_get(file, "size") != NULL)
+                (void)json_object_set(link, "size", json_object_get(file, "size"));
+            if (json_object_get(file, "mimeType") != NULL)
+                (void)json_object_set(link, "mimeType", json_object_get(file, "mimeType"));
+            (void)json_array_append_new(blocks, link);
+        }
+    json_array_foreach(run->prompt.blocks, i, file)
+        (void)json_array_append(blocks, file);
+    return blocks;
+}
+
 static int
 lane_begin(struct cf_run *run, struct cf_error *err)
 {
-    json_t *blocks = json_pack("[{s:s, s:O}]", "type", "text", "text", json_object_get(run->prompt.json, "text"));
-    int status = blocks == NULL ? cf_error_memory(err) : cf_acp_prompt(run->acp, blocks, err);
+    cf_auto_free char *answers = NULL;
+    json_t *blocks;
+    int status;
 
+    if (cf_acp_reinject(run, &answers, err) < 0)
+        return -1;
+    blocks = prompt_blocks(run, answers);
+    status = blocks == NULL ? cf_error_memory(err) : cf_acp_prompt(run->acp, blocks, err);
     json_decref(blocks);
     run->turn_state = CF_TURN_RUNNING;
+    cf_hall_kick(run); /* steers may be waiting */
     return status;
 }
 
@@ -435,16 +610,52 @@ lane_resume(struct cf_run *run)
 }
 
 static void
+lane_interrupt(struct cf_run *run)
+{
+    cf_acp_interrupt(run);
+}
+
+static void
+lane_wishes(struct cf_run *run)
+{
+    cf_acp_asks_wishes(run);
+    cf_acp_steers_wishes(run);
+}
+
+static void
+lane_turn_over(struct cf_run *run)
+{
+    if (run->side != NULL)
+        cf_acp_steers_turn_over(run);
+}
+
+static void
 lane_stop(struct cf_run *run)
 {
+    uv_timer_stop(&run->ack);
+    uv_timer_stop(&run->linger);
+    if (run->acp != NULL && run->error.kind == CF_ERROR_NONE)
+        (void)cf_acp_session_close(run->acp);
     cf_harness_end_input(run);
 }
 
 static void
 lane_release(struct cf_run *run)
 {
+    uv_timer_stop(&run->ack);
+    uv_timer_stop(&run->linger);
     cf_acp_free(run->acp);
     run->acp = NULL;
+    side_free(run->side);
+    run->side = NULL;
 }
 
-const struct cf_lane cf_acp_lane = {lane_open, lane_begin, lane_cancel, lane_resume, lane_stop, lane_release};
+const struct cf_lane cf_acp_lane = {.open = lane_open,
+                                    .begin = lane_begin,
+                                    .cancel = lane_cancel,
+                                    .resume = lane_resume,
+                                    .interrupt = lane_interrupt,
+                                    .wishes = lane_wishes,
+                                    .turn_over = lane_turn_over,
+                                    .stop = lane_stop,
+                                    .release = lane_release};

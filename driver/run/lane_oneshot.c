@@ -500,4 +500,9 @@ lane_release(struct cf_run *run)
     run->schema_text = NULL;
 }
 
-const struct cf_lane cf_oneshot_lane = {lane_open, lane_begin, lane_cancel, lane_resume, lane_stop, lane_release};
+const struct cf_lane cf_oneshot_lane = {.open = lane_open,
+                                        .begin = lane_begin,
+                                        .cancel = lane_cancel,
+                                        .resume = lane_resume,
+                                        .stop = lane_stop,
+                                        .release = lane_release};

@@ -41,7 +41,12 @@ static const struct row rows[] = {
     {NULL, "env", OBJECT, AT(env), 0, 0, {0}},
     {NULL, "session_meta", OBJECT, AT(session_meta), 0, 0, {0}},
     {NULL, "mcp", LIST, AT(mcp), 0, 0, {0}},
-    {NULL, "permission", ENUM, AT(permission), 0, 0, {"deny", "allow", "end"}},
+    {NULL, "config", OBJECT, AT(config), 0, 0, {0}},
+    {NULL, "mode", TEXT, AT(mode), 0, 256, {0}},
+    {NULL, "fs", FLAG, AT(fs), 0, 0, {0}},
+    {NULL, "terminal", FLAG, AT(terminal), 0, 0, {0}},
+    {NULL, "permission", ENUM, AT(permission), 0, 0, {"deny", "allow", "end", "ask"}},
+    {NULL, "elicitation", ENUM, AT(elicitation), 0, 0, {"off", "decline", "end", "ask"}},
     {NULL, "continues", FLAG, AT(continues), 0, 0, {0}},
     {NULL, "skip_reap", FLAG, AT(skip_reap), 0, 0, {0}},
     {NULL, "files", LIST, AT(files), 0, 0, {0}},
@@ -200,6 +205,19 @@ is_argument(const json_t *value)
            json_string_length(value) <= 131071;
 }
 
+/* Texts and booleans: what ACP's config options can be. */
+static int
+check_config(const json_t *config, struct cf_error *err)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach((json_t *)config, name, value)
+        if (!json_is_string(value) && !json_is_boolean(value))
+            return cf_error_set(err, CF_ERROR_CONFIG, 0, "options: config %.100s is neither a text nor a boolean", name);
+    return 0;
+}
+
 static bool
 is_command(const json_t *command)
 {
@@ -312,7 +330,8 @@ cf_run_options_decode(const char *json, size_t len, struct cf_run_options *optio
         return -1;
     if (options->state_in != NULL)
         options->continues = true;
-    if (check_env(options->env, err) < 0 || check_files(options->files, err) < 0)
+    if (check_env(options->env, err) < 0 || check_files(options->files, err) < 0 ||
+        check_config(options->config, err) < 0)
         return -1;
     return check_hooks(options, err);
 }

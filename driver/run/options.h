@@ -8,7 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum cf_permission_policy { CF_PERMISSION_DENY, CF_PERMISSION_ALLOW, CF_PERMISSION_END };
+enum cf_permission_policy { CF_PERMISSION_DENY, CF_PERMISSION_ALLOW, CF_PERMISSION_END, CF_PERMISSION_ASK };
+/* Forms of the agent's (elicitation/create): not offered; offered and declined, or the turn ends
+ * with the question, or the host is asked. */
+enum cf_elicitation_policy { CF_ELICITATION_OFF, CF_ELICITATION_DECLINE, CF_ELICITATION_END, CF_ELICITATION_ASK };
 enum cf_pull_policy_option { CF_PULL_OPTION_MISSING, CF_PULL_OPTION_ALWAYS, CF_PULL_OPTION_NEVER };
 
 enum cf_hook_phase { CF_HOOK_POST_MATERIALIZE, CF_HOOK_PRE_WRITEBACK, CF_HOOK_PHASES };
@@ -27,7 +30,11 @@ struct cf_run_options {
     json_t *env;              /* object of strings, or NULL */
     json_t *session_meta;     /* acp: session/new _meta, or NULL */
     json_t *mcp;              /* acp: mcpServers, or NULL */
+    json_t *config;           /* acp: object of session config options to set, or NULL */
+    const char *mode;         /* acp: session mode to set, or NULL */
+    bool fs, terminal;        /* acp: what is advertised to the agent */
     enum cf_permission_policy permission;
+    enum cf_elicitation_policy elicitation;
     uint64_t memory_bytes, pids, nofile, disk_bytes, output_bytes;
     double cpus;
     uint64_t start_ms, initialize_ms, session_ms, turn_ms, idle_ms, whole_ms, grace_ms, drain_ms;

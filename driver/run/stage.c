@@ -23,6 +23,7 @@ struct item {
     char *source, *target; /* on the host; beneath `root`, "" is root itself */
     const char *root;
     bool is_named; /* by the author: a symlink is followed, folders above are made */
+    bool is_file;  /* of options.files: the agent may be told of it */
 };
 TAILQ_HEAD(queue, item);
 
@@ -142,6 +143,7 @@ fill_queue(struct cf_stage *stage, struct cf_error *err)
         const char *source = cf_json_str(file, "source"), *target = cf_json_str(file, "target");
         if (add_item(stage, strdup(source), *target == '/' ? "/" : cwd, target_path(source, target), true, NULL) < 0)
             return cf_error_memory(err);
+        TAILQ_LAST(&stage->queue, queue)->is_file = true;
     }
     return 0;
 }
@@ -269,6 +271,28 @@ heard(struct cf_run *run, int status, const struct cf_error *err)
     return NULL;
 }
 
+/* What a resource link says of it: where it is, how large, of what type where that is known. */
+static void
+remember_file(struct cf_stage *stage, bool is_folder)
+{
+    const struct item *item = TAILQ_FIRST(&stage->queue);
+    struct cf_run *run = stage->run;
+    const char *slash = strrchr(item->target, '/'), *type = is_folder ? "inode/directory" : cf_mime_type(item->target);
+    cf_auto_free char *path = NULL;
+    json_t *file;
+
+    if (!item->is_file || asprintf(&path, "%s%s%s", item->root, cf_str_ends(item->root, "/") ? "" : "/", item->target) < 0)
+        return;
+    file = json_pack("{s:s, s:s}", "path", path, "name", slash != NULL ? slash + 1 : item->target);
+    if (file != NULL && !is_folder)
+        (void)json_object_set_new(file, "size", json_integer((json_int_t)stage->size));
+    if (file != NULL && type != NULL)
+        (void)json_object_set_new(file, "mimeType", json_string(type));
+    if (run->staged_files == NULL)
+        run->staged_files = json_array();
+    (void)json_array_append_new(run->staged_files, file);
+}
+
 static void
 item_done(struct cf_stage *stage)
 {
@@ -288,6 +312,7 @@ on_file_closed(uv_fs_t *fs)
     uv_fs_req_cleanup(fs);
     stage->files++;
     stage->bytes += stage->size;
+    remember_file(stage, false);
     item_done(stage);
 }
 
@@ -359,10 +384,12 @@ static void
 upload(struct cf_stage *stage)
 {
     const struct item *item = TAILQ_FIRST(&stage->queue);
+    /* an agent that is told of a file may hold it for unchanging */
+    unsigned mode = item->is_file && stage->run->release.is_acp ? 0444 : stage->mode & 0777;
     struct cf_error why;
 
     stage->offset = stage->chunk_len = stage->chunk_at = 0;
-    if (cf_link_upload(cf_sandbox_link(stage->run->sandbox), item->root, item->target, stage->mode & 0777, stage->size,
+    if (cf_link_upload(cf_sandbox_link(stage->run->sandbox), item->root, item->target, mode, stage->size,
                        on_room, on_uploaded, stage->run, &stage->transfer, &why) < 0) {
         stage->transfer = NULL;
         fail(stage, &why);
@@ -455,6 +482,7 @@ on_listed(uv_fs_t *fs)
         return;
     }
     stage->folders++;
+    remember_file(stage, true);
     item_done(stage);
 }
 

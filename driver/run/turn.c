@@ -36,6 +36,10 @@ cf_prompt_decode(const char *json, size_t len, struct cf_prompt *prompt, struct 
     prompt->answer_nonce = cf_json_str(replay, "answer_nonce");
     prompt->prior_nonce = cf_json_str(replay, "prior_nonce");
     prompt->answer_json = cf_json_str(replay, "answer_json");
+    prompt->hold_ms = (uint64_t)cf_json_int(replay, "hold_ms", 0);
+    prompt->blocks = cf_json_arr(prompt->json, "blocks");
+    prompt->approvals = cf_json_arr(prompt->json, "approvals");
+    prompt->answers = cf_json_arr(prompt->json, "answers");
     return 0;
 }
 
@@ -100,13 +104,15 @@ cf_turn_begin(struct cf_run *run)
     memset(&run->next_prompt, 0, sizeof run->next_prompt);
     run->turn++;
     run->turn_state = CF_TURN_LISTING;
-    run->is_canceled = run->terminal_sent = run->turn_failed = false;
+    run->is_canceled = run->terminal_sent = run->turn_failed = run->conclude_wanted = false;
     run->stop_reason[0] = '\0';
     run->turn_error.kind = CF_ERROR_NONE;
     run->turn_began_ms = cf_clock_ms();
     relay_turn = (struct cf_relay_turn){run->turn, run->prompt.prompt_nonce, run->prompt.answer_nonce,
                                         run->prompt.prior_nonce, run->prompt.answer_json};
     cf_relay_turn_begin(run->relay, &relay_turn);
+    if (run->prompt.hold_ms > 0)
+        cf_relay_hold(run->relay, run->prompt.hold_ms);
     cf_normalizer_turn_begin(run->normalizer);
     cf_grammar_turn_begin(run->grammar);
     uv_timer_start(&run->phase, on_turn_deadline, run->options.turn_ms, 0);
@@ -122,7 +128,16 @@ cf_turn_conclude(struct cf_run *run)
     if (run->turn_state == CF_TURN_NONE)
         return;
     uv_timer_stop(&run->settle);
-    cf_changes_turn_end(run, cf_turn_settle);
+    run->conclude_wanted = run->acks_owed > 0;
+    if (!run->conclude_wanted)
+        cf_changes_turn_end(run, cf_turn_settle);
+}
+
+void
+cf_turn_acknowledged(struct cf_run *run)
+{
+    if (--run->acks_owed == 0 && run->conclude_wanted)
+        cf_turn_conclude(run);
 }
 
 static void
@@ -197,8 +212,13 @@ cf_turn_settle(struct cf_run *run)
     uv_timer_stop(&run->phase);
     uv_timer_stop(&run->idle);
     uv_timer_stop(&run->settle);
+    if (run->prompt.hold_ms > 0)
+        cf_relay_release(run->relay);
     outcome = emit_terminal(run);
     cf_grammar_turn_end(run->grammar);
+    run->cancel_wanted = run->interrupt_wanted = false; /* they were this turn's */
+    if (run->lane->turn_over != NULL)
+        run->lane->turn_over(run);
     run->turn_state = CF_TURN_NONE;
     cf_hall_phase(run, "turn", "", cf_clock_ms() - run->turn_began_ms);
     cf_result_turn(run, outcome);

@@ -100,7 +100,7 @@ int acp_send_call(struct cf_acp *acp, json_t *id, const char *method, const char
                   json_t *params);
 int acp_send_result(struct cf_acp *acp, json_t *id, json_t *result);
 int acp_send_outcome(struct cf_acp *acp, json_t *id, const char *option_id);
-int acp_send_error(struct cf_acp *acp, json_t *id, int code, const char *message);
+int acp_send_error(struct cf_acp *acp, json_t *id, int code, const char *message, json_t *data);
 
 /* acp_ask.c */
 void acp_begin_turn(struct cf_acp *acp);

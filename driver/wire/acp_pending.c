@@ -87,7 +87,7 @@ answer_gone(struct cf_acp *acp, struct acp_pending *pending)
         (void)acp_send_result(acp, pending->id, cancel);
         json_decref(cancel);
     } else {
-        (void)acp_send_error(acp, pending->id, RPC_CANCELLED, "Request cancelled");
+        (void)acp_send_error(acp, pending->id, RPC_CANCELLED, "Request cancelled", NULL);
     }
     if (acp->on.on_request_gone != NULL)
         acp->on.on_request_gone(acp->user, (const void *)pending->serial);
@@ -183,15 +183,22 @@ cf_acp_answer(struct cf_acp *acp, const void *handle, json_t *result)
 }
 
 int
-cf_acp_refuse(struct cf_acp *acp, const void *handle, int code, const char *message)
+cf_acp_refuse_with(struct cf_acp *acp, const void *handle, int code, const char *message,
+                   json_t *data)
 {
     struct acp_pending *pending = handle == NULL ? NULL : take_pending(acp, handle);
 
     if (pending == NULL)
         return -1;
-    int status = acp_send_error(acp, pending->id, code, message);
+    int status = acp_send_error(acp, pending->id, code, message, data);
     forget_pending(pending);
     return status;
+}
+
+int
+cf_acp_refuse(struct cf_acp *acp, const void *handle, int code, const char *message)
+{
+    return cf_acp_refuse_with(acp, handle, code, message, NULL);
 }
 
 /* The only option of a kind; *ret_count says how many there are. */

@@ -109,13 +109,17 @@ acp_send_outcome(struct cf_acp *acp, json_t *id, const char *option_id)
 }
 
 int
-acp_send_error(struct cf_acp *acp, json_t *id, int code, const char *message)
+acp_send_error(struct cf_acp *acp, json_t *id, int code, const char *message, json_t *data)
 {
     struct cf_buf line = {0};
 
     open_response(&line, id);
     (void)cf_buf_addf(&line, ",\"error\":{\"code\":%d,\"message\":", code);
     (void)cf_json_append_string(&line, message, strlen(message));
+    if (data != NULL) {
+        (void)cf_buf_adds(&line, ",\"data\":");
+        (void)cf_json_append(&line, data);
+    }
     (void)cf_buf_adds(&line, "}}");
     return acp_send_line(acp, &line);
 }

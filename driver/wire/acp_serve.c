@@ -32,7 +32,7 @@ static void
 refuse(struct cf_acp *acp, json_t *id, int code, const char *message, const char *method,
        uint64_t number)
 {
-    (void)acp_send_error(acp, id, code, message);
+    (void)acp_send_error(acp, id, code, message, NULL);
     if (code == RPC_METHOD_NOT_FOUND)
         tell_once(acp, CF_ACP_REFUSED, method, number, "answered -32601 to");
     else

@@ -141,6 +141,8 @@ const char *cf_acp_permission_pick(const struct cf_acp_permission *permission, b
 /* Answers of on_request; result borrowed. -1 when no longer pending. */
 int cf_acp_answer(struct cf_acp *acp, const void *handle, json_t *result);
 int cf_acp_refuse(struct cf_acp *acp, const void *handle, int code, const char *message);
+/* The same with data (borrowed; NULL: none) beside the message. */
+int cf_acp_refuse_with(struct cf_acp *acp, const void *handle, int code, const char *message, json_t *data);
 int cf_acp_session_close(struct cf_acp *acp); /* only when the agent advertised it; else 0 and nothing sent */
 /* Any other request: an extension (`_checkfu/session/steer`), session/set_mode,
  * session/set_config_option, session/list, session/delete, logout. done (may be NULL) gets result

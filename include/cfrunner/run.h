@@ -68,6 +68,23 @@ struct cf_run_host {
     /* After teardown, once: proto/run-result.schema.json. */
     void (*on_result)(void *user, const char *json, size_t len);
     void (*on_closed)(void *user);
+
+    /* acp, options.permission "ask": {"request":N,"tool_use_id","tool_call":{...},"options":[
+     * {"optionId","name","kind"}]}. Answer with cf_run_permission_answer; the turn waits for it,
+     * within its deadline. */
+    void (*on_permission)(void *user, uint64_t request, const char *json, size_t len);
+    /* acp, options.elicitation "ask": {"request":N,"question":{the action of kind question},
+     * "params":{...}}. Answer with cf_run_question_answer. */
+    void (*on_question)(void *user, uint64_t request, const char *json, size_t len);
+    /* A permission or question is over without an answer of the host's. */
+    void (*on_request_gone)(void *user, uint64_t request);
+    /* acp, once per cf_run_steer: "delivered", "queued" or "refused", the harness's own word, after
+     * its observation; or "unsent": the turn was over before it could be sent. A steer refused or
+     * unsent is still the caller's: it goes into a later prompt. */
+    void (*on_steering)(void *user, const char *event_id, const char *disposition);
+    /* acp: {"version":1,"state":"..."}, the state to keep for checkfu.resume; json NULL: the state
+     * became too large, and what is held is void. */
+    void (*on_checkpoint)(void *user, const char *json, size_t len);
 };
 
 /*
@@ -81,15 +98,48 @@ CF_API CF_CHECKED int cf_run_open(struct uv_loop_s *loop, const char *release_js
                                   struct cf_error *err);
 
 /*
- * Starts the next turn: {"text":"..."} and optionally "output_schema": {...} (oneshot), "replay":
- * {"prompt_nonce","answer_nonce","prior_nonce","answer_json"} (what the replay model looks for and
- * says). Copied. <0 when a turn is in flight, before on_ready, or when the run is over.
+ * Starts the next turn: {"text":"..."} and optionally
+ *   "output_schema": {...}     oneshot (acp: options.session_meta);
+ *   "blocks": [...]            acp: further content blocks, as the agent's promptCapabilities allow;
+ *   "approvals": [{"tool_use_id","decision":"allow"|"deny"}], "answers": [{"question","items":{id:
+ *                              value}}]: what earlier turns ended with as requires_action; said to
+ *                              the agent before the text, and given when it asks the same again;
+ *   "replay": {"prompt_nonce","answer_nonce","prior_nonce","answer_json","hold_ms"}: what the replay
+ *                              model looks for and says; with hold_ms it says nothing before a
+ *                              steer or an interrupt of this turn was answered, or so long.
+ * Copied. <0 when a turn is in flight, before on_ready, or when the run is over.
  */
 CF_API CF_CHECKED int cf_run_prompt(struct cf_run *run, const char *prompt_json, size_t len, struct cf_error *err);
 
 /* Ends the turn in flight: session/cancel where the wire has it, else the process is ended. The
  * turn settles with stop reason "interrupted". Idempotent; without a turn it does nothing. */
 CF_API void cf_run_cancel(struct cf_run *run);
+
+/*
+ * acp: text for the turn in flight: {"content":"...","id":"evt_" + 32 hex digits}; without an id one
+ * is made. Copied. ret_event_id (may be NULL) gets it. An id that was steered before is not a second
+ * delivery: 0, and nothing is sent. The acknowledgement comes by on_steering; one that never comes
+ * fails the run. <0 with nothing sent: the harness did not declare steer (CF_ERROR_INCOMPATIBLE),
+ * no turn is in flight, or the document is wrong.
+ */
+CF_API CF_CHECKED int cf_run_steer(struct cf_run *run, const char *steer_json, size_t len,
+                                   char ret_event_id[40], struct cf_error *err);
+
+/* Ends the turn in flight as gently as the harness allows. Declared cooperative: it is asked to
+ * drain and settles its own terminal within deadlines_ms.drain, else it is ended. Otherwise its
+ * process is ended: over ACP the run with it, the turn interrupted. Idempotent. */
+CF_API void cf_run_interrupt(struct cf_run *run);
+
+/* Answers on_permission with one of the offered options; option_id NULL: denied, by the offered
+ * way to refuse where there is one. Copied. <0 when the request is not pending (any more) or the
+ * option was not offered. */
+CF_API CF_CHECKED int cf_run_permission_answer(struct cf_run *run, uint64_t request, const char *option_id,
+                                               struct cf_error *err);
+
+/* Answers on_question: {"action":"accept","content":{...}}, {"action":"decline"} or
+ * {"action":"cancel"}. Copied. <0 when the request is not pending or the answer is none of these. */
+CF_API CF_CHECKED int cf_run_question_answer(struct cf_run *run, uint64_t request, const char *answer_json,
+                                             size_t len, struct cf_error *err);
 
 /* Takes back CF_RUN_PAUSE. */
 CF_API void cf_run_resume(struct cf_run *run);
