@@ -161,6 +161,12 @@ oneshot_broken(void *user, const struct cf_error *err)
     kill_all(run);
 }
 
+static void
+show_lines(void *user, const char *line, size_t len, uint64_t number, bool overflow)
+{
+    cf_emit_frame(user, true, number, line, len);
+}
+
 /* ---- the end of a turn ------------------------------------------------------------------ */
 
 /* The last message must be JSON that the schema accepts; otherwise the turn has failed. */
@@ -184,6 +190,8 @@ judge(struct cf_run *run)
     size_t len;
 
     cf_oneshot_end(run->oneshot);
+    if (run->host.on_frame != NULL)
+        (void)cf_lines_end(&run->shown, show_lines, run);
     cf_normalizer_flush(run->normalizer, 0);
     (void)cf_normalizer_last_message(run->normalizer, &len);
     if (run->turn_failed)
@@ -291,12 +299,6 @@ proc_start_failed(void *user, struct cf_process *process, const struct cf_start_
 
     cf_harness_start_error(run, failure, &why);
     cf_hall_fail(run, &why);
-}
-
-static void
-show_lines(void *user, const char *line, size_t len, uint64_t number, bool overflow)
-{
-    cf_emit_frame(user, true, number, line, len);
 }
 
 static int
