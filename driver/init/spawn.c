@@ -58,10 +58,18 @@ place_streams(const struct cf_spawn_plan *plan)
 static void
 reset_signals(void)
 {
+    const struct {
+        void (*handler)(int);
+        unsigned long flags;
+        void (*restorer)(void);
+        unsigned long mask;
+    } at_default = {SIG_DFL, 0, NULL, 0};
     sigset_t none;
 
+    /* By the call itself: the C library keeps two signals to itself, and who started us through its
+     * posix_spawn left exactly these two ignored. SIGKILL and SIGSTOP refuse, which is fine. */
     for (int number = 1; number < NSIG; number++)
-        signal(number, SIG_DFL); /* SIGKILL and SIGSTOP refuse, which is fine */
+        (void)syscall(SYS_rt_sigaction, number, &at_default, NULL, sizeof at_default.mask);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
