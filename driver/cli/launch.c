@@ -74,6 +74,7 @@ const struct cf_flag cf_launch_table[] = {
     {"--context-window", CF_FLAG_NUMBER, F(context_window), "TOKENS", "the model's exact context window"},
     {"--compaction-trigger", CF_FLAG_NUMBER, F(compaction_trigger), "TOKENS", "native compaction from there on"},
     {"--resume-state", CF_FLAG_TEXT, F(resume_state), "FILE", "what --checkpoint-out wrote: same_run_resume"},
+    {"--drain", CF_FLAG_SWITCH, F(drain), NULL, "test oci: ask a declared cooperative interrupt to drain"},
     {"limits", CF_FLAG_TITLE, 0, NULL, NULL},
     {"--memory", CF_FLAG_BYTES, F(memory), "SIZE", "2g; no swap on top"},
     {"--cpus", CF_FLAG_REAL, F(cpus), "N", "2"},

@@ -104,6 +104,7 @@ run_test(struct test *test, const struct cf_launch *launch, char **retest, struc
                                           .api_url = f->api_url,
                                           .connection_file = f->connection_file,
                                           .configuration_file = f->configuration_schema,
+                                          .has_drain = f->drain,
                                           .retest_argv = (const char *const *)retest};
     struct cf_diagnose_events events = {.watch = {.size = sizeof events.watch, .user = &test->eyes},
                                         .on_done = on_done,

@@ -265,7 +265,7 @@ check_exchange(struct judge *j, const char *id)
                call_with(j, 1, NULL) != NULL ? "calls came without it" : "no model call was made");
     else if (answered == NULL)
         failed(j, id, evidence_call(seen), NULL, "read the whole answer before closing the connection", "the relay could not answer the call that carried the nonce");
-    else if (!said(j, 0, j->facts->answer_nonce[0]))
+    else if (!said(j, CF_ASK_EXCHANGE, j->facts->answer_nonce[CF_ASK_EXCHANGE]))
         failed(j, id, evidence_call(answered), NULL, "put the model's answer into the output, word for word",
                "the model's answer nonce is not in the harness's messages: the answer was dropped");
     else if (!j->teardown_proven)
@@ -356,7 +356,7 @@ check_resume(struct judge *j, int number)
         failed(j, "resume", NULL, error, NULL, "the resumed turn failed: %s", cf_json_str(error, "message"));
     else if (call != NULL)
         passed(j, "resume", evidence_call(call), "turn 2's request held turn 1's answer");
-    else if (said(j, 1, j->facts->answer_nonce[0]))
+    else if (said(j, CF_ASK_RESUME, j->facts->answer_nonce[CF_ASK_EXCHANGE]))
         passed(j, "resume", NULL, "turn 2's output held turn 1's answer");
     else
         failed(j, "resume", NULL, NULL, "keep state beneath the working directory and read it when the flag is there",
@@ -373,13 +373,55 @@ check_schema(struct judge *j, int number)
         skipped(j, "output_schema", "not reached: %s", j->first_failed);
     else if (!cf_str_same(cf_json_str(turn, "outcome"), "finished"))
         failed(j, "output_schema", NULL, error, NULL, "%s", cf_json_str(error, "message"));
-    else if (!said(j, 2, j->facts->answer_nonce[2]))
+    else if (!said(j, CF_ASK_SCHEMA, j->facts->answer_nonce[CF_ASK_SCHEMA]))
         failed(j, "output_schema", NULL, NULL, "print the model's JSON answer as the last message", "the schema's turn did not report the model's answer");
     else
         passed(j, "output_schema", NULL, "last message valid, holds the answer");
 }
 
 /* ---- grammar and teardown ----------------------------------------------------------------- */
+
+/* What the author can do about a broken rule. */
+static const char *
+grammar_fix(const char *id)
+{
+    static const struct {
+        const char *id, *fix;
+    } fixes[] = {
+        {"tool_correlation", "announce each tool call once, with an id of its own, before its result"},
+        {"steering_correlation", "answer each _checkfu/session/steer exactly once, and declare steer"},
+        {"steering_delivered", "take the steer into the turn that runs, or do not declare steer"},
+        {"cooperative_interrupt_drained", "answer draining, start nothing new, and answer the prompt in time"},
+        {"subagent_correlation", "declare subagents; start each once, settle each once, before the turn ends"},
+    };
+
+    for (size_t i = 0; i < CF_COUNT(fixes); i++)
+        if (cf_str_same(fixes[i].id, id))
+            return fixes[i].fix;
+    return "the frame is shown with -v; the rule is in README, the grammar";
+}
+
+static void
+check_rule(struct judge *j, const json_t *row)
+{
+    const char *id = cf_json_str(row, "id"), *status = cf_json_str(row, "status"), *summary = cf_json_str(row, "summary");
+    json_int_t frame = cf_json_int(row, "frame", 0), seq = cf_json_int(row, "seq", 0);
+    json_t *evidence = seq != 0 ? json_pack("[{s:I, s:I}]", "seq", seq, "frame", frame) : NULL;
+    bool is_drain = cf_str_same(id, "cooperative_interrupt_drained");
+
+    if (turn_of(j, 1) == NULL) {
+        skipped(j, id, "the turn was not reached");
+        json_decref(evidence);
+    } else if (cf_str_same(status, "skipped")) {
+        bool is_opt_in = is_drain && !j->facts->wants_drain && strncmp(summary, "declared", 8) == 0;
+        skipped(j, id, "%s", is_opt_in ? "declared, opt-in: --drain asks for it" : summary);
+        json_decref(evidence);
+    } else if (cf_str_same(status, "passed")) {
+        passed(j, id, evidence, "%s", summary);
+    } else {
+        failed(j, id, evidence, NULL, grammar_fix(id), "%s", summary);
+    }
+}
 
 static void
 check_grammar(struct judge *j)
@@ -390,25 +432,14 @@ check_grammar(struct judge *j)
 
     json_array_foreach(json_object_get(j->facts->run, "grammar"), i, row)
     {
-        const char *id = cf_json_str(row, "id"), *status = cf_json_str(row, "status"),
-                   *summary = cf_json_str(row, "summary");
-        json_int_t frame = cf_json_int(row, "frame", 0), seq = cf_json_int(row, "seq", 0);
-        json_t *evidence = seq != 0 ? json_pack("[{s:I, s:I}]", "seq", seq, "frame", frame) : NULL;
         bool applies = j->facts->is_acp;
-
         for (size_t k = 0; k < CF_COUNT(oneshot); k++)
-            applies |= cf_str_same(id, oneshot[k]);
-        if (!applies)
-            json_decref(evidence);
-        else if (turn_of(j, 1) == NULL || cf_str_same(status, "skipped")) {
-            skipped(j, id, "%s", turn_of(j, 1) == NULL ? "the turn was not reached" : summary);
-            json_decref(evidence);
-        } else if (cf_str_same(status, "passed")) {
-            passed(j, id, evidence, "%s", summary);
-        } else {
-            failed(j, id, evidence, NULL, "the frame is shown with -v; the rule is in README, the grammar", "%s", summary);
-        }
+            applies |= cf_str_same(cf_json_str(row, "id"), oneshot[k]);
+        if (applies)
+            check_rule(j, row);
     }
+    if (json_array_size(json_object_get(j->facts->options, "mcp")) > 0)
+        skipped(j, "execution_locus", "needs the platform's own tools: not applicable locally");
 }
 
 static void
@@ -470,4 +501,36 @@ cf_diagnose_checks(const struct cf_diagnose_facts *facts)
     check_grammar(&j);
     check_teardown(&j);
     return j.checks;
+}
+
+/* ---- declared, exercised, proven ------------------------------------------------------------- */
+
+json_t *
+cf_diagnose_axes(json_t *run, json_t *checks)
+{
+    static const struct {
+        const char *axis, *member, *check, *observation;
+    } rows[] = {
+        {"subagents", "subagents", "subagent_correlation", "subagent_started"},
+        {"mid_run_input", "steer", "steering_delivered", "steering"},
+        {"interrupt", "interrupt", "cooperative_interrupt_drained", NULL},
+    };
+    json_t *declared = cf_json_obj(run, "declared"), *seen = cf_json_obj(cf_json_obj(run, "observations"), "by_type");
+    json_t *axes = json_array(), *check;
+    size_t i;
+
+    for (size_t k = 0; k < CF_COUNT(rows); k++) {
+        const char *status = "skipped";
+        bool is_declared = json_object_get(declared, rows[k].member) != NULL, is_exercised;
+        json_array_foreach(checks, i, check)
+            if (cf_str_same(cf_json_str(check, "id"), rows[k].check))
+                status = cf_json_str(check, "status");
+        is_exercised = rows[k].observation != NULL ? cf_json_int(seen, rows[k].observation, 0) > 0
+                                                   : !cf_str_same(status, "skipped");
+        (void)json_array_append_new(
+            axes, json_pack("{s:s, s:b, s:b, s:b}", "axis", rows[k].axis, "declared", is_declared, "exercised",
+                            is_declared && is_exercised, "proven",
+                            is_declared && is_exercised && cf_str_same(status, "passed")));
+    }
+    return axes;
 }

@@ -1,7 +1,8 @@
 /*
  * The diagnostic's questions. Each turn carries a nonce that nobody could know, and the replay
  * model answers with a second one; what the harness says must contain it. Turn 1 is the exchange;
- * a declared resume flag is asked for in the next one, a declared output schema in the last.
+ * what is declared follows, each in a turn of its own: a resume flag, an output schema; over ACP a
+ * steer and, with --drain, a cooperative interrupt, for which the model's answer waits.
  */
 #include "diagnose/diagnose.h"
 
@@ -13,7 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TURNS 3
+#define TURNS CF_ASK_COUNT
+#define HOLD_MS 10000
 
 struct cf_diagnose {
     struct cf_diagnose_events events;
@@ -23,17 +25,15 @@ struct cf_diagnose {
     json_t *release, *run_options, *result;
     struct cf_run *run;
     struct cf_schema *observation_schema;
-    bool is_acp, has_resume, has_output_schema, interrupted;
+    bool is_acp, has_resume, has_output_schema, has_steer, has_interrupt, interrupted;
     int exit_code;
     char prompt_nonce[TURNS][40], answer_nonce[TURNS][40];
     char answer_json[80];
     int asked;         /* turns asked so far */
-    int kind[TURNS];   /* 0 exchange, 1 resume, 2 output schema: what turn i+1 was for */
+    enum cf_ask_kind kind[TURNS]; /* what turn i+1 was for */
     json_t *messages[TURNS];
     json_t *bad_observation;
 };
-
-enum { ASK_EXCHANGE, ASK_RESUME, ASK_SCHEMA };
 
 /* ---- asking ----------------------------------------------------------------------------- */
 
@@ -44,8 +44,27 @@ schema_document(void)
                      "required", "answer", "additionalProperties", 0);
 }
 
+/* It repeats the question: an agent that starts anew with it still has what it needs. */
 static void
-ask(struct cf_diagnose *d, int kind)
+steer(struct cf_diagnose *d)
+{
+    struct cf_error err;
+    char text[300];
+    size_t len = 0;
+    json_t *document;
+    cf_auto_free char *bytes = NULL;
+
+    (void)snprintf(text, sizeof text, "A word in between: the question stays. What is the answer to %s?",
+                   d->prompt_nonce[CF_ASK_STEER]);
+    document = json_pack("{s:s}", "content", text);
+    bytes = cf_json_dump(document, &len);
+    json_decref(document);
+    if (bytes == NULL || cf_run_steer(d->run, bytes, len, NULL, &err) < 0)
+        cf_run_close(d->run, 0, NULL);
+}
+
+static void
+ask(struct cf_diagnose *d, enum cf_ask_kind kind)
 {
     struct cf_error err;
     char text[300];
@@ -61,19 +80,25 @@ ask(struct cf_diagnose *d, int kind)
                    "What is the answer to %s?",
                    d->prompt_nonce[kind]);
     replay = json_pack("{s:s, s:s}", "prompt_nonce", d->prompt_nonce[kind], "answer_nonce", d->answer_nonce[kind]);
-    if (kind == ASK_RESUME)
-        (void)json_object_set_new(replay, "prior_nonce", json_string(d->answer_nonce[ASK_EXCHANGE]));
+    if (kind == CF_ASK_RESUME)
+        (void)json_object_set_new(replay, "prior_nonce", json_string(d->answer_nonce[CF_ASK_EXCHANGE]));
     prompt = json_pack("{s:s, s:o}", "text", text, "replay", replay);
-    if (kind == ASK_SCHEMA) {
+    if (kind == CF_ASK_SCHEMA) {
         (void)snprintf(d->answer_json, sizeof d->answer_json, "{\"answer\":\"%s\"}", d->answer_nonce[kind]);
         (void)json_object_set_new(replay, "answer_json", json_string(d->answer_json));
         (void)json_object_set_new(prompt, "output_schema", schema_document());
     }
+    if (kind == CF_ASK_STEER || kind == CF_ASK_DRAIN)
+        (void)json_object_set_new(replay, "hold_ms", json_integer(HOLD_MS));
     bytes = cf_json_dump(prompt, &len);
     json_decref(prompt);
     d->asked++;
     if (bytes == NULL || cf_run_prompt(d->run, bytes, len, &err) < 0)
         cf_run_close(d->run, 0, NULL);
+    else if (kind == CF_ASK_STEER)
+        steer(d);
+    else if (kind == CF_ASK_DRAIN)
+        cf_run_interrupt(d->run);
 }
 
 static void
@@ -83,12 +108,16 @@ ask_next(struct cf_diagnose *d)
 
     for (int i = 0; i < d->asked; i++)
         has_asked[d->kind[i]] = true;
-    if (!has_asked[ASK_EXCHANGE])
-        ask(d, ASK_EXCHANGE);
-    else if (d->has_resume && !has_asked[ASK_RESUME])
-        ask(d, ASK_RESUME);
-    else if (d->has_output_schema && !has_asked[ASK_SCHEMA])
-        ask(d, ASK_SCHEMA);
+    if (!has_asked[CF_ASK_EXCHANGE])
+        ask(d, CF_ASK_EXCHANGE);
+    else if (d->has_resume && !has_asked[CF_ASK_RESUME])
+        ask(d, CF_ASK_RESUME);
+    else if (d->has_output_schema && !has_asked[CF_ASK_SCHEMA])
+        ask(d, CF_ASK_SCHEMA);
+    else if (d->has_steer && !has_asked[CF_ASK_STEER])
+        ask(d, CF_ASK_STEER);
+    else if (d->has_interrupt && d->options.has_drain && !has_asked[CF_ASK_DRAIN])
+        ask(d, CF_ASK_DRAIN);
     else
         cf_run_close(d->run, UINT64_MAX, NULL);
 }
@@ -143,6 +172,18 @@ on_finding(void *user, const char *json, size_t len)
     WATCH((struct cf_diagnose *)user, on_finding, json, len);
 }
 
+/* The axes above the envelope that this harness was admitted to. */
+static void
+read_axes(struct cf_diagnose *d, const struct cf_observation *ready)
+{
+    json_t *root = cf_json_parse(ready->json, ready->json_len, NULL, NULL);
+    json_t *set = cf_json_obj(cf_json_obj(root, "payload"), "capability_set");
+
+    d->has_steer = cf_str_same(cf_json_str(set, "mid_run_input"), "native");
+    d->has_interrupt = cf_str_same(cf_json_str(set, "interrupt"), "cooperative");
+    json_decref(root);
+}
+
 static int
 on_observation(void *user, const struct cf_observation *observation)
 {
@@ -153,6 +194,8 @@ on_observation(void *user, const struct cf_observation *observation)
     if (d->bad_observation == NULL &&
         cf_schema_validate_text(d->observation_schema, observation->json, observation->json_len, NULL, &why) < 0)
         d->bad_observation = json_pack("{s:I, s:s}", "seq", (json_int_t)observation->seq, "why", why.text);
+    if (observation->type == CF_OBSERVATION_READY && d->is_acp)
+        read_axes(d, observation);
     if (observation->type == CF_OBSERVATION_AGENT_MESSAGE && turn >= 1 && turn <= TURNS)
         (void)json_array_append_new(d->messages[d->kind[turn - 1]],
                                     json_stringn(observation->text, observation->text_len));
@@ -237,9 +280,13 @@ blame_of(json_t *run, int code)
 }
 
 static json_t *
-declared_of(const struct cf_diagnose *d, json_t *run)
+declared_of(const struct cf_diagnose *d, json_t *run, json_t *checks)
 {
-    return json_pack("{s:o, s:O}", "capabilities", of(run, "declared"), "release", d->release);
+    json_t *declared = json_pack("{s:o, s:O}", "capabilities", of(run, "declared"), "release", d->release);
+
+    if (declared != NULL && d->is_acp)
+        (void)json_object_set_new(declared, "axes", cf_diagnose_axes(run, checks));
+    return declared;
 }
 
 static void
@@ -251,6 +298,7 @@ conclude(struct cf_diagnose *d, json_t *run)
                                       .is_acp = d->is_acp,
                                       .has_resume = d->has_resume,
                                       .has_output_schema = d->has_output_schema,
+                                      .wants_drain = d->options.has_drain,
                                       .bad_observation = d->bad_observation,
                                       .interrupted = d->interrupted};
     bool is_context = cf_json_str(d->run_options, "build_context") != NULL;
@@ -258,7 +306,7 @@ conclude(struct cf_diagnose *d, json_t *run)
     json_t *checks, *result = json_object();
 
     for (int i = 0; i < d->asked; i++) {
-        int kind = d->kind[i];
+        enum cf_ask_kind kind = d->kind[i];
         facts.prompt_nonce[kind] = d->prompt_nonce[kind];
         facts.answer_nonce[kind] = d->answer_nonce[kind];
         facts.messages[kind] = d->messages[kind];
@@ -277,7 +325,7 @@ conclude(struct cf_diagnose *d, json_t *run)
     (void)json_object_set_new(result, "error", of(run, "error"));
     (void)json_object_set_new(result, "failure_tail", of(run, "failure_tail"));
     (void)json_object_set_new(result, "capability_set", of(run, "capability_set"));
-    (void)json_object_set_new(result, "declared", declared_of(d, run));
+    (void)json_object_set_new(result, "declared", declared_of(d, run, checks));
     (void)json_object_set_new(result, "model_calls", of(run, "model_calls"));
     (void)json_object_set_new(result, "model_totals", of(run, "model_totals"));
     (void)json_object_set_new(result, "observations", of(run, "observations"));

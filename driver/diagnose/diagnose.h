@@ -20,7 +20,7 @@ struct cf_diagnose_options {
     json_t *options;  /* the run options; borrowed during open */
     /* For next_steps; all may be NULL, all copied. */
     const char *name, *sandbox, *model, *api_url, *connection_file, *configuration_file;
-    bool has_drain;
+    bool has_drain; /* a declared cooperative interrupt is asked for, in a turn of its own */
     const char *const *retest_argv; /* this command's own arguments from `test` on, NULL-terminated; copied */
 };
 
@@ -46,17 +46,25 @@ int cf_diagnose_exit_code(enum cf_error_kind kind);
 /* The worse of two exit codes: 4, 130, 3, 2, 5, 1, 0. */
 int cf_diagnose_worse(int a, int b);
 
+/* What a turn of the diagnostic is for. */
+enum cf_ask_kind { CF_ASK_EXCHANGE, CF_ASK_RESUME, CF_ASK_SCHEMA, CF_ASK_STEER, CF_ASK_DRAIN, CF_ASK_COUNT };
+
 /* checks.c: what was seen, judged. Private to the room. */
 struct cf_diagnose_facts {
     json_t *run;              /* the run's result */
     json_t *release, *options;
     bool is_acp, has_resume, has_output_schema;
-    const char *prompt_nonce[3], *answer_nonce[3]; /* by turn; NULL: that turn was not asked for */
-    json_t *messages[3];      /* array of strings: agent_message contents by turn */
+    /* by question (CF_ASK_...); NULL: it was not asked */
+    const char *prompt_nonce[CF_ASK_COUNT], *answer_nonce[CF_ASK_COUNT];
+    json_t *messages[CF_ASK_COUNT]; /* array of strings: agent_message contents */
+    bool wants_drain;
     json_t *bad_observation;  /* the first one outside the contract: {"seq","why"}; or NULL */
     bool interrupted;
 };
 json_t *cf_diagnose_checks(const struct cf_diagnose_facts *facts);
+/* [{"axis","declared","exercised","proven"}] of the three axes that a declaration can raise; new
+ * reference. `checks` are cf_diagnose_checks'. */
+json_t *cf_diagnose_axes(json_t *run, json_t *checks);
 /* next_steps.c */
 json_t *cf_diagnose_next_steps(const struct cf_diagnose_options *options, json_t *release, bool is_build_context,
                                bool passed);

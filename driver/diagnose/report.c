@@ -190,6 +190,30 @@ put_proof(const struct page *p, json_t *result)
     put_wrapped(p, 13, 13, PLAIN, line);
 }
 
+/* What the harness says of itself beyond the envelope, and what of it was seen. */
+static void
+put_axes(const struct page *p, json_t *result)
+{
+    json_t *declared = cf_json_obj(result, "declared"), *axis;
+    char line[200] = "";
+    size_t i;
+
+    json_array_foreach(json_object_get(declared, "axes"), i, axis)
+    {
+        if (!cf_json_bool(axis, "declared", false))
+            continue;
+        (void)snprintf(line + strlen(line), sizeof line - strlen(line), "%s%s %s", *line ? " \xc2\xb7 " : "",
+                       cf_json_str(axis, "axis"),
+                       cf_json_bool(axis, "proven", false)      ? "proven"
+                       : cf_json_bool(axis, "exercised", false) ? "exercised, not proven"
+                                                                : "not exercised");
+    }
+    if (*line == '\0')
+        return;
+    (void)cf_buf_adds(p->to, " declared    ");
+    put_wrapped(p, 13, 13, PLAIN, line);
+}
+
 /* ---- checks ----------------------------------------------------------------------------- */
 
 static const struct {
@@ -204,7 +228,7 @@ static const struct {
     {"terminal_observation", "TURN"},    {"resume", "CAPABILITY"},
     {"output_schema", "CAPABILITY"},     {"steering_correlation", "CAPABILITY"},
     {"steering_delivered", "CAPABILITY"}, {"cooperative_interrupt_drained", "CAPABILITY"},
-    {"subagent_correlation", "CAPABILITY"}, {"teardown_drained", "TEARDOWN"},
+    {"subagent_correlation", "CAPABILITY"}, {"execution_locus", "CAPABILITY"}, {"teardown_drained", "TEARDOWN"},
 };
 
 static void
@@ -411,6 +435,7 @@ cf_report_write(struct cf_buf *to, json_t *result, const struct cf_report_style 
         put_head(&page, result);
         put_proof(&page, result);
         put_timeline(&page, result);
+        put_axes(&page, result);
         put_checks(&page, result);
         put_removed(&page, result);
         put_findings(&page, result, style->verbose > 0 ? 100 : is_green ? 2 : 8);
