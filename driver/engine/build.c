@@ -224,6 +224,22 @@ on_object(void *user, json_t *object)
 
 /* ---- the end ---------------------------------------------------------------------------------------- */
 
+/* "line 4" of what was sent becomes the author's "line 3". */
+static void
+count_lines_as_author(const struct cf_build *build, struct cf_error *err)
+{
+    char *at = strstr(err->text, " line "), *end;
+
+    if (at == NULL)
+        return;
+    unsigned long number = strtoul(at + 6, &end, 10);
+    if (end == at + 6 || number == 0 || number > 1000000)
+        return;
+    struct cf_error whole = *err;
+    cf_error_set(err, whole.kind, whole.code, "%.*s line %u%s", (int)(at - err->text), whole.text,
+                 cf_context_author_line(build->context, (unsigned)number), whole.text + (end - err->text));
+}
+
 /* What a failed build means: the author's Dockerfile, or a base image the engine could not get. */
 static void
 explain(struct cf_build *build, int http_status, struct cf_error *err)
@@ -247,6 +263,7 @@ explain(struct cf_build *build, int http_status, struct cf_error *err)
     }
     if (http_status == 400) {
         err->kind = CF_ERROR_CONFIG;
+        count_lines_as_author(build, err);
         cf_error_fix(err, "correct %s; the engine's message names the line", build->dockerfile);
     }
 }

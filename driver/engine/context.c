@@ -39,6 +39,7 @@ struct cf_context {
     char *dir;
     struct cf_ignore *ignore;
     char *dockerfile;          /* relative; its text is replaced when there is a replacement */
+    json_t *labels;            /* that were put into it */
     struct cf_buf replacement; /* the Dockerfile with our labels in it; empty: sent as it is */
     struct archive *archive;
     struct cf_buf out;
@@ -84,6 +85,7 @@ context_free(struct cf_context *context)
     cf_ignore_free(context->ignore);
     cf_buf_release(&context->replacement);
     free(context->dockerfile);
+    json_decref(context->labels);
     cf_buf_release(&context->out);
     free(context->path);
     free(context->dir);
@@ -451,6 +453,14 @@ cf_context_is_labelled(const struct cf_context *context)
     return context->replacement.len > 0;
 }
 
+unsigned
+cf_context_author_line(const struct cf_context *context, unsigned number)
+{
+    if (context->replacement.len == 0)
+        return number;
+    return cf_dockerfile_author_line(context->replacement.data, context->replacement.len, context->labels, number);
+}
+
 const struct cf_error *
 cf_context_error(const struct cf_context *context)
 {
@@ -570,6 +580,8 @@ label_dockerfile(struct cf_context *context, const json_t *labels)
         cf_file_read(path, DOCKERFILE_LIMIT_BYTES, &bytes, &len, &why) < 0 ||
         !cf_dockerfile_label(bytes, len, labels, &context->replacement))
         cf_buf_release(&context->replacement);
+    else
+        context->labels = json_deep_copy(labels);
 }
 
 static int

@@ -31,6 +31,8 @@ long cf_context_read(struct cf_context *context, char *to, size_t size);
 const struct cf_error *cf_context_error(const struct cf_context *context);
 /* Whether the Dockerfile that is sent carries the labels. */
 bool cf_context_is_labelled(const struct cf_context *context);
+/* A line number of the Dockerfile that is sent, as the author counts. */
+unsigned cf_context_author_line(const struct cf_context *context, unsigned number);
 /* Entries put so far. */
 uint64_t cf_context_entries(const struct cf_context *context);
 void cf_context_close(struct cf_context *context, void (*on_closed)(void *user), void *user);

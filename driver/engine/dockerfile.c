@@ -124,3 +124,22 @@ cf_dockerfile_label(const char *text, size_t len, const json_t *labels, struct c
     }
     return put && !out->failed;
 }
+
+unsigned
+cf_dockerfile_author_line(const char *copy, size_t len, const json_t *labels, unsigned number)
+{
+    struct cf_buf ours = { 0 };
+    unsigned put_in = 0;
+    bool has_ours = put_label(labels, &ours) && !ours.failed;
+
+    for (unsigned at = 1; has_ours && at < number && len > 0; at++) {
+        const char *end = memchr(copy, '\n', len);
+        size_t whole = end != NULL ? (size_t)(end - copy) + 1 : len;
+        if (whole == ours.len && memcmp(copy, ours.data, whole) == 0)
+            put_in++;
+        copy += whole;
+        len -= whole;
+    }
+    cf_buf_release(&ours);
+    return number - put_in;
+}

@@ -16,4 +16,8 @@
  */
 bool cf_dockerfile_label(const char *text, size_t len, const json_t *labels, struct cf_buf *out);
 
+/* The author's number of line `number` of such a copy: the lines put in before it do not count.
+ * `labels` as they were given then. */
+unsigned cf_dockerfile_author_line(const char *copy, size_t len, const json_t *labels, unsigned number);
+
 #endif

@@ -37,6 +37,7 @@ struct cf_http_call {
     size_t head_bytes;
     int status;           /* of the head being read */
     bool head_done, paused, canceled, finishing;
+    bool may_repeat; /* asking twice does no harm, and it was asked once only */
     bool is_waiting;      /* begun inside a libcurl callback: the clock hands it over */
     enum cf_http_fault fault; /* decided by us, ahead of libcurl's own word */
 };
@@ -153,12 +154,32 @@ finish(struct cf_http_call *call, enum cf_http_fault fault)
     call_free(call);
 }
 
+/* A kept connection may have died unseen, and then the peer has not heard the question. True: it
+ * is asked again, on a new one. */
+static bool
+ask_again(struct cf_http_call *call, CURLcode code)
+{
+    CURLM *multi = call->client->curl.multi;
+    long connects = 1;
+
+    curl_easy_getinfo(call->easy, CURLINFO_NUM_CONNECTS, &connects);
+    if (!call->may_repeat || call->head_done || call->canceled || connects > 0 || fault_of(code) != CF_HTTP_LOST)
+        return false;
+    call->may_repeat = false;
+    call->head_bytes = 0;
+    curl_multi_remove_handle(multi, call->easy);
+    return curl_easy_setopt(call->easy, CURLOPT_FRESH_CONNECT, 1L) == CURLE_OK &&
+           curl_multi_add_handle(multi, call->easy) == CURLM_OK;
+}
+
 static void
 on_easy_done(struct cf_curl_uv *curl, CURL *easy, CURLcode code)
 {
     struct cf_http_call *call = NULL;
 
     curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&call);
+    if (ask_again(call, code))
+        return;
     finish(call, call->fault != CF_HTTP_OK ? call->fault : fault_of(code));
 }
 
@@ -448,6 +469,8 @@ cf_http_call_start(struct cf_http_client *client, const struct cf_http_request_o
     call->heard_at_ms = cf_clock_ms();
     call->deadline_at_ms = call->heard_at_ms + (options->deadline_ms > 0 ? options->deadline_ms : 60000);
     call->idle_ms = options->idle_ms;
+    call->may_repeat = strcmp(options->method, "GET") == 0 || strcmp(options->method, "HEAD") == 0 ||
+                       strcmp(options->method, "DELETE") == 0;
     call->easy = curl_easy_init();
     CURLMcode code = CURLM_OK;
     if (call->easy == NULL || set_up(call, options) < 0 ||

@@ -366,12 +366,18 @@ builds_upon_ours(const struct cf_image *image)
     return image->last_image[0] != '\0';
 }
 
-/* A FROM makes no image of ours, and between two steps there is nothing to wait for. */
-static bool
-awaits_step(const struct cf_image *image)
+/* How long a canceled build's last step is waited for. Between two steps the next one may have
+ * begun without our having read of it; a FROM makes no image of ours. */
+static uint64_t
+quiet_ms(const struct cf_image *image)
 {
-    return image->was_cut_off && image->open_step[0] != '\0' && strncasecmp(image->open_step, "FROM ", 5) != 0 &&
-           (image->open_container[0] != '\0' || builds_upon_ours(image));
+    bool is_from = strncasecmp(image->open_step, "FROM ", 5) == 0;
+
+    if (!image->was_cut_off || is_from)
+        return 0;
+    if (image->open_container[0] == '\0' && !builds_upon_ours(image))
+        return 0;
+    return image->open_step[0] != '\0' ? QUIET_MS : QUIET_MS / 4;
 }
 
 int
@@ -385,8 +391,10 @@ cf_image_sweep_start(struct cf_image *image, uint64_t until_ms, void (*done)(str
     sweep->done = done;
     sweep->until_ms = until_ms;
     sweep->began_ms = cf_clock_ms();
-    sweep->quiet_until_ms = sweep->began_ms + QUIET_MS < until_ms ? sweep->began_ms + QUIET_MS : until_ms;
-    sweep->is_quiet = !awaits_step(image);
+    sweep->quiet_until_ms = sweep->began_ms + quiet_ms(image);
+    if (sweep->quiet_until_ms > until_ms)
+        sweep->quiet_until_ms = until_ms;
+    sweep->is_quiet = quiet_ms(image) == 0;
     (void)uv_timer_init(image->loop, &sweep->pause); /* only links it into the loop: cannot fail */
     sweep->pause.data = sweep;
     image->sweep = sweep;

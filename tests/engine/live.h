@@ -156,9 +156,43 @@ live_remove_dir(const char *dir)
         abort();
 }
 
+/* The value of our label: each test is a process of its own. */
+static inline const char *
+live_label_value(char out[16])
+{
+    snprintf(out, 16, "%d", (int)getpid());
+    return out;
+}
+
+/* Removes every image this process has built, the nameless ones too. */
+static inline void
+live_remove_images(struct live *live)
+{
+    char label[64], value[16];
+
+    snprintf(label, sizeof label, "%s=%s", LIVE_LABEL, live_label_value(value));
+    for (int pass = 0; pass < 5; pass++) {
+        if (cf_engine_list(live->engine, "images", label, live_on_done, live, NULL, &live->err) < 0)
+            abort();
+        live_wait(live);
+        json_t *list = json_incref(live->json), *entry;
+        size_t i;
+        json_array_foreach(list, i, entry) {
+            const char *id = json_string_value(json_object_get(entry, "Id"));
+            if (cf_engine_image_remove(live->engine, id, true, true, live_on_done, live, NULL, &live->err) == 0)
+                live_wait(live);
+        }
+        size_t count = json_array_size(list);
+        json_decref(list);
+        if (count == 0)
+            return;
+    }
+    abort();
+}
+
 struct live_build {
     struct live *live;
-    char image_id[80], tail[4096], first_step[80];
+    char image_id[80], tail[4096]; 
     size_t steps;
 };
 
@@ -172,7 +206,6 @@ live_on_built(void *user, int status, const struct cf_build_result *result, cons
     build->live->err = err != NULL ? *err : (struct cf_error){ 0 };
     snprintf(build->image_id, sizeof build->image_id, "%s", result->image_id != NULL ? result->image_id : "");
     snprintf(build->tail, sizeof build->tail, "%s", result->tail);
-    snprintf(build->first_step, sizeof build->first_step, "%s", result->step_count > 0 ? result->steps[0] : "");
     build->steps = result->step_count;
 }
 
@@ -183,7 +216,8 @@ live_build(struct live *live, const char *dir, const char *tag, struct live_buil
 
     memset(build, 0, sizeof *build);
     build->live = live;
-    options.labels = json_pack("{s:s}", LIVE_LABEL, "");
+    char value[16];
+    options.labels = json_pack("{s:s}", LIVE_LABEL, live_label_value(value));
     int rc = cf_build_open(live->engine, &options, live_on_built, build, NULL, &live->err);
     json_decref(options.labels);
     if (rc < 0)

@@ -69,7 +69,7 @@ expect_ok(struct live *live)
 static inline void
 box_create(struct box *box, struct live *live, const char *script)
 {
-    char random[33];
+    char random[33], value[16];
     struct cf_error err;
 
     memset(box, 0, sizeof *box);
@@ -82,7 +82,7 @@ box_create(struct box *box, struct live *live, const char *script)
         ck_abort_msg("%s\n%s", live->err.text, box->build.tail);
     json_t *spec = json_pack("{s:s, s:[s,s,s], s:b, s:b, s:b, s:b, s:b, s:{s:s}, s:{s:s, s:{s:s}}}", "Image",
                              box->build.image_id, "Entrypoint", "/bin/sh", "-c", script, "OpenStdin", 1, "StdinOnce", 1,
-                             "AttachStdin", 1, "AttachStdout", 1, "AttachStderr", 1, "Labels", LIVE_LABEL, "", "HostConfig",
+                             "AttachStdin", 1, "AttachStdout", 1, "AttachStderr", 1, "Labels", LIVE_LABEL, live_label_value(value), "HostConfig",
                              "NetworkMode", "none", "LogConfig", "Type", "none");
     ck_assert_ptr_nonnull(spec);
     ck_assert_int_eq(cf_engine_container_create(live->engine, box->name, NULL, spec, live_on_done, live, NULL, &err), 0);
@@ -121,10 +121,7 @@ box_remove(struct box *box)
         ck_assert_int_eq(cf_engine_container_remove(live->engine, box->id, live_on_done, live, NULL, &err), 0);
         expect_ok(live);
     }
-    ck_assert_int_eq(cf_engine_image_remove(live->engine, box->tag, true, false, live_on_done, live, NULL, &err), 0);
-    expect_ok(live);
-    ck_assert_int_eq(cf_engine_list(live->engine, "containers", LIVE_LABEL, live_on_done, live, NULL, &err), 0);
-    expect_ok(live);
+    live_remove_images(live);
     cf_buf_release(&box->out);
     cf_buf_release(&box->err_out);
     live_remove_dir(box->dir);
