@@ -217,6 +217,49 @@ is_unexplained(const struct cf_sandbox *sb, const json_t *state)
 }
 
 static void
+say_removed(struct cf_error *why)
+{
+    cf_error_set(why, CF_ERROR_ENGINE, 404, "the container was removed by somebody else");
+    cf_error_fix(why, "leave it alone while the run lasts");
+}
+
+static void
+say_engine_gone(const struct cf_error *err, struct cf_error *why)
+{
+    cf_error_set(why, CF_ERROR_ENGINE, err != NULL ? err->code : 0, "the engine is gone: %s",
+                 err != NULL ? err->text : "its inspection has no state");
+    cf_error_fix(why, "start the engine again; what is left of this run is removed by "
+                      "cfrunner reap");
+}
+
+static void
+on_listed(void *user, int status, const struct cf_engine_reply *reply,
+          const struct cf_error *err)
+{
+    struct cf_sandbox *sb = user;
+    struct cf_error why = {0};
+
+    sb->demise_call = NULL;
+    if (status == 0 && json_is_array(reply->json) && json_array_size(reply->json) == 0)
+        say_removed(&why);
+    else
+        say_engine_gone(err, &why);
+    tell(sb, &why);
+}
+
+/* Podman may say 500 of a container that is no more, where others say 404: a list cannot err
+ * like that. */
+static int
+ask_list(struct cf_sandbox *sb, struct cf_error *err)
+{
+    char label[256];
+
+    (void)snprintf(label, sizeof label, CF_LABEL ".sandbox=%s", sb->name);
+    return cf_engine_list(sb->engine, "containers", label, on_listed, sb, &sb->demise_call,
+                          err);
+}
+
+static void
 on_state(void *user, int status, const struct cf_engine_reply *reply,
          const struct cf_error *err)
 {
@@ -232,15 +275,11 @@ on_state(void *user, int status, const struct cf_engine_reply *reply,
             return;
         judge_state(sb, sb->end_state, &why);
     } else if (status < 0 && err->kind == CF_ERROR_NOT_FOUND) {
-        cf_error_set(&why, CF_ERROR_ENGINE, 404, "the container was removed by somebody else");
-        cf_error_fix(&why, "leave it alone while the run lasts");
+        say_removed(&why);
     } else {
-        cf_error_set(&why, CF_ERROR_ENGINE, status < 0 ? err->code : 0,
-                     "the engine is gone: %s",
-                     status < 0 ? err->text : "its inspection has no state");
-        cf_error_fix(
-            &why,
-            "start the engine again; what is left of this run is removed by cfrunner reap");
+        if (status < 0 && err->code >= 500 && ask_list(sb, &why) == 0)
+            return;
+        say_engine_gone(err, &why);
     }
     tell(sb, &why);
 }

@@ -143,14 +143,15 @@ check_privileges(const struct look *look)
                : 0;
 }
 
-/* "" and "private" are a container's own; "host", "container:..", "shareable" and "ns:.." are
- * not. */
+/* "" and "private" are a container's own; "host", "container:.." and "ns:.." are not. Podman
+ * calls its own "shareable": somebody could be let in by the engine, and nobody is. */
 static int
 expect_own_namespace(const struct look *look, const char *name)
 {
     const char *is = cf_json_str(look->host, name);
 
-    if (is == NULL || *is == '\0' || strcmp(is, "private") == 0)
+    if (is == NULL || *is == '\0' || strcmp(is, "private") == 0 ||
+        (look->facts->is_podman && strcmp(is, "shareable") == 0))
         return 0;
     return differs(look, name, "a namespace of its own", json_object_get(look->host, name));
 }
@@ -236,25 +237,46 @@ check_tmpfs(const struct look *look)
     return differs(look, "Tmpfs", size, json_object_get(look->host, "Tmpfs"));
 }
 
+static bool
+is_our_volume(const struct cf_plan *plan, const char *name, size_t len)
+{
+    for (size_t v = 0; v < plan->volume_count; v++) {
+        if (strlen(plan->volumes[v].name) == len &&
+            strncmp(plan->volumes[v].name, name, len) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Podman tells its mounts as binds, too: "volume:/target:options". */
+static int
+check_binds(const struct look *look)
+{
+    const json_t *binds = json_object_get(look->host, "Binds");
+
+    for (size_t i = 0; i < json_array_size(binds); i++) {
+        const char *text = json_string_value(json_array_get(binds, i));
+        if (text == NULL || !is_our_volume(look->plan, text, strcspn(text, ":")))
+            return differs(look, "Binds", "none", binds);
+    }
+    return 0;
+}
+
 /* Nothing of the host is mounted, and each volume is one of ours. */
 static int
 check_mounts(const struct look *look, const json_t *mounts)
 {
     size_t found = 0;
 
-    if (expect_nothing(look, look->host, "Binds") < 0 ||
-        expect_nothing(look, look->host, "VolumesFrom") < 0)
+    if (check_binds(look) < 0 || expect_nothing(look, look->host, "VolumesFrom") < 0)
         return -1;
     for (size_t i = 0; i < json_array_size(mounts); i++) {
         const json_t *mount = json_array_get(mounts, i);
         const char *type = cf_json_str(mount, "Type"), *name = cf_json_str(mount, "Name");
-        bool is_ours = false;
         if (type != NULL && strcmp(type, "tmpfs") == 0)
             continue;
-        for (size_t v = 0;
-             v < look->plan->volume_count && type != NULL && strcmp(type, "volume") == 0; v++)
-            is_ours = is_ours || cf_str_same(name, look->plan->volumes[v].name);
-        if (!is_ours)
+        if (!cf_str_same(type, "volume") || name == NULL ||
+            !is_our_volume(look->plan, name, strlen(name)))
             return differs(look, "Mounts", "volumes of ours only", mounts);
         found++;
     }
@@ -335,7 +357,8 @@ check_process(const struct look *look)
     if (!cf_str_same(is, CF_INIT_PATH) || json_array_size(entrypoint) > 1)
         return differs(look, "Entrypoint", CF_INIT_PATH, entrypoint);
     if (expect_bool(look, look->config, "OpenStdin", true) < 0 ||
-        expect_bool(look, look->config, "StdinOnce", true) < 0 ||
+        (!look->facts->is_podman && /* which acts as if, and does not say so */
+         expect_bool(look, look->config, "StdinOnce", true) < 0) ||
         expect_bool(look, look->config, "Tty", false) < 0 ||
         expect_text(look, look->config, "User", look->plan->user) < 0 || check_env(look) < 0)
         return -1;

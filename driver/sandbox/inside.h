@@ -139,6 +139,9 @@ void cf_row_begin(struct cf_sandbox *sb);
 void cf_row_add(struct cf_sandbox *sb);
 void cf_row_part(struct cf_sandbox *sb, int status, const struct cf_error *err);
 
+/* Makes an engine's refusal to run as the image's user the image's own mistake. */
+void cf_explain_user(const struct cf_sandbox *sb, struct cf_error *err);
+
 /* ---- probe.c: row "inspect container" beside the inspection -------------------------- */
 int cf_probe_begin(struct cf_sandbox *sb,
                    struct cf_error *err); /* adds its parts to the row */

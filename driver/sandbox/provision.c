@@ -396,6 +396,21 @@ put_start(struct cf_steps *steps, struct cf_error *err)
     return -1;
 }
 
+/* Names are looked up in the image's own passwd at start (Podman: at attach), and engines
+ * differ in how they say that one is not there. */
+void
+cf_explain_user(const struct cf_sandbox *sb, struct cf_error *err)
+{
+    unsigned uid, gid;
+
+    if (numeric_user(sb->plan.user, &uid, &gid) || strcasestr(err->text, "user") == NULL)
+        return;
+    err->kind = CF_ERROR_IMAGE;
+    cf_error_wrap(err, "the image's USER %s could not be used", sb->plan.user);
+    cf_error_fix(err,
+                 "add that user to the image's /etc/passwd, or use a number: USER 1000:1000");
+}
+
 /* ---- the stream and the wait, before anything runs ----------------------------------- */
 
 static int
@@ -476,21 +491,6 @@ wait_abort(struct cf_steps *steps)
 
 /* ---- start and hello ----------------------------------------------------------------- */
 
-/* Names are looked up in the image's own passwd at start, and engines differ in how they say
- * that one is not there. */
-static void
-explain_user(const struct cf_sandbox *sb, struct cf_error *err)
-{
-    unsigned uid, gid;
-
-    if (numeric_user(sb->plan.user, &uid, &gid) || strcasestr(err->text, "user") == NULL)
-        return;
-    err->kind = CF_ERROR_IMAGE;
-    cf_error_wrap(err, "the image's USER %s could not be used", sb->plan.user);
-    cf_error_fix(err,
-                 "add that user to the image's /etc/passwd, or use a number: USER 1000:1000");
-}
-
 static void
 on_started(void *user, int status, const struct cf_engine_reply *reply,
            const struct cf_error *err)
@@ -501,7 +501,7 @@ on_started(void *user, int status, const struct cf_engine_reply *reply,
     if (status < 0) {
         own = *err;
         sb->start_refused = !is_unanswered(status, reply);
-        explain_user(sb, &own);
+        cf_explain_user(sb, &own);
         err = &own;
     }
     settle_call(sb, status, err);

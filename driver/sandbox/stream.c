@@ -80,9 +80,10 @@ on_end(void *user, const struct cf_error *err)
     }
     if (sb->steps.running &&
         sb->steps.at == CF_ROW_ATTACH) { /* refused: its reason is the row's */
-        if (err != NULL)
+        if (err != NULL) {
             sb->steps.err = *err;
-        else
+            cf_explain_user(sb, &sb->steps.err);
+        } else
             cf_error_set(&sb->steps.err, CF_ERROR_ENGINE, 0,
                          "the engine closed the attach stream before its head");
         cf_steps_settle(&sb->steps, -1);
