@@ -456,24 +456,6 @@ leave_schema_to_session(struct runner *r, const struct cf_launch *launch)
     r->schema = NULL;
 }
 
-/* As an argument it is one string within the bounds of argv; seen before an engine is asked. */
-static int
-check_schema_fits(const struct runner *r, const struct cf_launch *launch, struct cf_error *err)
-{
-    cf_auto_free char *text = NULL;
-    size_t len = 0;
-
-    if (r->schema == NULL || !cf_str_same(cf_json_str(launch->release, "output_schema_transport"), "argv_json"))
-        return 0;
-    text = cf_json_dump(r->schema, &len);
-    if (text == NULL)
-        return cf_error_memory(err);
-    if (len <= 65536)
-        return 0;
-    (void)cf_error_set(err, CF_ERROR_TOO_LARGE, 0, "--output-schema: its %zu bytes are no argument, which holds 65,536", len);
-    return cf_error_fix(err, "pass it as a file: --output-schema-transport argv_path");
-}
-
 static int
 start(struct runner *r, const struct cf_launch *launch, uv_loop_t *loop, struct cf_error *err)
 {
@@ -559,8 +541,7 @@ cf_cli_run(int argc, char **argv)
     }
     r.eyes.verbose = flags.quiet ? -1 : flags.verbose;
     if (status == 0 && read_prompts(&r, &flags.prompts, &err) == 0 && read_schema(&r, flags.output_schema, &err) == 0 &&
-        read_steers(&r, &flags.steers, &err) == 0 && cf_launch_make(&flags, &launch, &err) == 0 &&
-        check_schema_fits(&r, &launch, &err) == 0) {
+        read_steers(&r, &flags.steers, &err) == 0 && cf_launch_make(&flags, &launch, &err) == 0) {
         leave_schema_to_session(&r, &launch);
         status = run_all(&r, &launch, &err);
     } else {
