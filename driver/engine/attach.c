@@ -1,8 +1,8 @@
 /*
- * The hijacked stream: connect, ask for the upgrade, read the head of the answer, then peel the
- * Engine's frames and hand payload on where it lies. Any answer but 101 or 200 is read to its
- * end, within a bound and a short time, since the Engine's reason is in it. The stream is the
- * loop's; this file never knows whether TLS is beneath.
+ * The hijacked stream: connect, ask for the upgrade, read the head of the answer, then peel
+ * the Engine's frames and hand payload on where it lies. Any answer but 101 or 200 is read to
+ * its end, within a bound and a short time, since the Engine's reason is in it. The stream is
+ * the loop's; this file never knows whether TLS is beneath.
  */
 #include "base/str.h"
 #include "engine/frames.h"
@@ -64,11 +64,12 @@ end(struct cf_attach *attach, const struct cf_error *err)
 static void
 end_refused(struct cf_attach *attach)
 {
-    struct cf_error err = { 0 };
+    struct cf_error err = {0};
     const char *text = attach->refusal.data;
     size_t len = attach->refusal.len;
 
-    if (attach->head.is_chunked && len > 0) { /* one short chunk: its size line is not the message */
+    if (attach->head.is_chunked &&
+        len > 0) { /* one short chunk: its size line is not the message */
         const char *line = memchr(text, '\n', len);
         len -= line != NULL ? (size_t)(line + 1 - text) : 0;
         text = line != NULL ? line + 1 : text;
@@ -83,18 +84,21 @@ static void
 on_timeout(uv_timer_t *timer)
 {
     struct cf_attach *attach = timer->data;
-    struct cf_error err = { 0 };
+    struct cf_error err = {0};
 
     if (attach->state == REFUSED) {
         end_refused(attach);
         return;
     }
-    cf_error_set(&err, CF_ERROR_ENGINE_TIMEOUT, 0, "engine did not answer POST %.*s within %llu ms",
-                 (int)strcspn(attach->path, "?"), attach->path, (unsigned long long)attach->deadline_ms);
+    cf_error_set(&err, CF_ERROR_ENGINE_TIMEOUT, 0,
+                 "engine did not answer POST %.*s within %llu ms",
+                 (int)strcspn(attach->path, "?"), attach->path,
+                 (unsigned long long)attach->deadline_ms);
     end(attach, &err);
 }
 
-/* ---- what comes in ------------------------------------------------------------------------------ */
+/* ---- what comes in
+ * ------------------------------------------------------------------------------ */
 
 static int
 on_payload(void *user, unsigned type, const char *bytes, size_t len)
@@ -102,16 +106,18 @@ on_payload(void *user, unsigned type, const char *bytes, size_t len)
     struct cf_attach *attach = user;
 
     if (type == 1 || type == 2)
-        attach->events.on_data(attach->user, type == 1 ? CF_ATTACH_STDOUT : CF_ATTACH_STDERR, bytes, len);
+        attach->events.on_data(attach->user, type == 1 ? CF_ATTACH_STDOUT : CF_ATTACH_STDERR,
+                               bytes, len);
     else
-        cf_log(NULL, CF_LOG_DEBUG, "engine", "attach: %zu bytes of stream %u dropped", len, type);
+        cf_log(NULL, CF_LOG_DEBUG, "engine", "attach: %zu bytes of stream %u dropped", len,
+               type);
     return attach->is_closing || attach->state == ENDED ? -2 : 0;
 }
 
 static void
 feed_frames(struct cf_attach *attach, const char *bytes, size_t len)
 {
-    struct cf_error err = { 0 };
+    struct cf_error err = {0};
 
     if (cf_frames_feed(&attach->frames, bytes, len, on_payload, attach, &err) == -1)
         end(attach, &err);
@@ -122,9 +128,12 @@ feed_refusal(struct cf_attach *attach, const char *bytes, size_t len)
 {
     size_t room = REFUSAL_LIMIT_BYTES - attach->refusal.len;
 
-    (void)cf_buf_add(&attach->refusal, bytes, len < room ? len : room); /* what fits is enough */
-    if (attach->refusal.len >= REFUSAL_LIMIT_BYTES || attach->refusal.len >= attach->head.content_length ||
-        (attach->head.is_chunked && memchr(attach->refusal.data, '}', attach->refusal.len) != NULL))
+    (void)cf_buf_add(&attach->refusal, bytes,
+                     len < room ? len : room); /* what fits is enough */
+    if (attach->refusal.len >= REFUSAL_LIMIT_BYTES ||
+        attach->refusal.len >= attach->head.content_length ||
+        (attach->head.is_chunked &&
+         memchr(attach->refusal.data, '}', attach->refusal.len) != NULL))
         end_refused(attach);
 }
 
@@ -148,7 +157,7 @@ static void
 on_data(void *user, const char *bytes, size_t len)
 {
     struct cf_attach *attach = user;
-    struct cf_error err = { 0 };
+    struct cf_error err = {0};
 
     if (attach->state == ASKING) {
         long took = cf_head_feed(&attach->head, bytes, len, &err);
@@ -173,7 +182,7 @@ static void
 on_stream_end(void *user, const struct cf_error *why)
 {
     struct cf_attach *attach = user;
-    struct cf_error err = { 0 };
+    struct cf_error err = {0};
 
     if (attach->state == REFUSED) {
         end_refused(attach);
@@ -184,24 +193,28 @@ on_stream_end(void *user, const struct cf_error *why)
             err = *why;
         end(attach, &err);
     } else if (attach->state == ASKING) {
-        cf_error_set(&err, CF_ERROR_ENGINE, 0, "engine closed the connection during POST %.*s%s%s",
-                     (int)strcspn(attach->path, "?"), attach->path, why != NULL ? ": " : "", why != NULL ? why->text : "");
+        cf_error_set(&err, CF_ERROR_ENGINE, 0,
+                     "engine closed the connection during POST %.*s%s%s",
+                     (int)strcspn(attach->path, "?"), attach->path, why != NULL ? ": " : "",
+                     why != NULL ? why->text : "");
         end(attach, &err);
     } else if (why == NULL && (attach->frames.left > 0 || attach->frames.head_len > 0)) {
-        cf_error_set(&err, CF_ERROR_ENGINE, 0, "the attach stream ended in the middle of a frame");
+        cf_error_set(&err, CF_ERROR_ENGINE, 0,
+                     "the attach stream ended in the middle of a frame");
         end(attach, &err);
     } else {
         end(attach, why);
     }
 }
 
-/* ---- what goes out ------------------------------------------------------------------------------ */
+/* ---- what goes out
+ * ------------------------------------------------------------------------------ */
 
 static void
 on_open(void *user)
 {
     struct cf_attach *attach = user;
-    struct cf_error err = { 0 };
+    struct cf_error err = {0};
 
     attach->state = ASKING;
     if (cf_stream_write(attach->stream, attach->request.data, attach->request.len, &err) < 0)
@@ -237,13 +250,14 @@ cf_attach_shutdown(struct cf_attach *attach)
         cf_stream_shutdown(attach->stream);
 }
 
-/* ---- open and close ------------------------------------------------------------------------------- */
+/* ---- open and close
+ * ------------------------------------------------------------------------------- */
 
 static int
 make_request(struct cf_attach *attach, const char *id, struct cf_error *err)
 {
     const struct cf_engine *engine = attach->engine;
-    struct cf_buf path = { 0 };
+    struct cf_buf path = {0};
 
     (void)cf_buf_addf(&path, "/containers/");
     cf_path_segment(&path, id);
@@ -251,28 +265,33 @@ make_request(struct cf_attach *attach, const char *id, struct cf_error *err)
     attach->path = cf_buf_take(&path, NULL);
     if (attach->path == NULL || path.failed)
         return cf_error_memory(err);
-    (void)cf_buf_addf(&attach->request,
-                      "POST %s%s%s HTTP/1.1\r\nHost: docker\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
-                      "Content-Length: 0\r\n\r\n",
-                      engine->facts.api_version[0] != '\0' ? "/v" : "", engine->facts.api_version, attach->path);
+    (void)cf_buf_addf(
+        &attach->request,
+        "POST %s%s%s HTTP/1.1\r\nHost: docker\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
+        "Content-Length: 0\r\n\r\n",
+        engine->facts.api_version[0] != '\0' ? "/v" : "", engine->facts.api_version,
+        attach->path);
     return attach->request.failed ? cf_error_memory(err) : 0;
 }
 
 static int
 begin(struct cf_attach *attach, const char *id, struct cf_error *err)
 {
-    static const struct cf_stream_events events = { on_open, on_data, on_written, on_stream_end };
+    static const struct cf_stream_events events = {on_open, on_data, on_written,
+                                                   on_stream_end};
     struct cf_stream_target target = cf_engine_target(attach->engine);
 
     if (make_request(attach, id, err) < 0)
         return -1;
-    return cf_stream_open(attach->engine->loop, &target, attach->deadline_ms < 5000 ? attach->deadline_ms : 5000, &events,
+    return cf_stream_open(attach->engine->loop, &target,
+                          attach->deadline_ms < 5000 ? attach->deadline_ms : 5000, &events,
                           attach, &attach->stream, err);
 }
 
 int
 cf_attach_open(struct cf_engine *engine, const char *container_id, uint64_t deadline_ms,
-               const struct cf_attach_events *events, void *user, struct cf_attach **ret_attach, struct cf_error *err)
+               const struct cf_attach_events *events, void *user,
+               struct cf_attach **ret_attach, struct cf_error *err)
 {
     struct cf_attach *attach = calloc(1, sizeof *attach);
 
@@ -280,7 +299,8 @@ cf_attach_open(struct cf_engine *engine, const char *container_id, uint64_t dead
         return cf_error_memory(err);
     if (engine->is_closing) {
         free(attach);
-        return cf_error_set(err, CF_ERROR_CANCELED, 0, "the engine's connections are being closed");
+        return cf_error_set(err, CF_ERROR_CANCELED, 0,
+                            "the engine's connections are being closed");
     }
     attach->engine = engine;
     attach->events = *events;
@@ -293,7 +313,8 @@ cf_attach_open(struct cf_engine *engine, const char *container_id, uint64_t dead
         return -1;
     }
     attach->stream_open = true;
-    (void)uv_timer_init(engine->loop, &attach->timer); /* only links it into the loop: cannot fail */
+    (void)uv_timer_init(engine->loop,
+                        &attach->timer); /* only links it into the loop: cannot fail */
     attach->timer.data = attach;
     attach->timer_open = true;
     uv_timer_start(&attach->timer, on_timeout, attach->deadline_ms, 0);

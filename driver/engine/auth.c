@@ -36,7 +36,8 @@ host_of(const char *key, size_t *ret_len)
 static bool
 is_default(const char *host, size_t len)
 {
-    static const char *const names[] = { "docker.io", "index.docker.io", "registry-1.docker.io" };
+    static const char *const names[] = {"docker.io", "index.docker.io",
+                                        "registry-1.docker.io"};
 
     for (size_t i = 0; i < CF_COUNT(names); i++)
         if (strlen(names[i]) == len && strncasecmp(names[i], host, len) == 0)
@@ -73,7 +74,8 @@ find_member(const json_t *object, const char *registry)
 const char *
 cf_auth_helper_name(const json_t *config, const char *registry)
 {
-    const char *name = json_string_value(find_member(cf_json_obj(config, "credHelpers"), registry));
+    const char *name =
+        json_string_value(find_member(cf_json_obj(config, "credHelpers"), registry));
 
     if (name == NULL || name[0] == '\0')
         name = cf_json_str(config, "credsStore");
@@ -86,7 +88,8 @@ make_auth(const char *user, const char *secret, bool is_token, const char *regis
     const char *server = cf_auth_server(registry);
 
     return is_token ? json_pack("{s:s, s:s}", "identitytoken", secret, "serveraddress", server)
-                    : json_pack("{s:s, s:s, s:s}", "username", user, "password", secret, "serveraddress", server);
+                    : json_pack("{s:s, s:s, s:s}", "username", user, "password", secret,
+                                "serveraddress", server);
 }
 
 /* "user:password" out of base64 (with or without padding); yours, or NULL. */
@@ -99,9 +102,9 @@ decode_pair(const char *text)
 
     if (pair == NULL)
         return NULL;
-    if (sodium_base642bin((unsigned char *)pair, size - 1, text, strlen(text), "\r\n =", &len, &end,
-                          sodium_base64_VARIANT_ORIGINAL_NO_PADDING) != 0 || *end != '\0' ||
-        memchr(pair, '\0', len) != NULL) {
+    if (sodium_base642bin((unsigned char *)pair, size - 1, text, strlen(text), "\r\n =", &len,
+                          &end, sodium_base64_VARIANT_ORIGINAL_NO_PADDING) != 0 ||
+        *end != '\0' || memchr(pair, '\0', len) != NULL) {
         free(pair);
         return NULL;
     }
@@ -110,29 +113,36 @@ decode_pair(const char *text)
 }
 
 static int
-from_pair(const json_t *entry, const char *encoded, const char *registry, json_t **ret_auth, struct cf_error *err)
+from_pair(const json_t *entry, const char *encoded, const char *registry, json_t **ret_auth,
+          struct cf_error *err)
 {
     char *pair = decode_pair(encoded);
     char *colon = pair != NULL ? strchr(pair, ':') : NULL;
 
     if (colon == NULL) {
         cf_auth_wipe(pair);
-        return cf_error_set(err, CF_ERROR_CONFIG, 0, "config.json: auths entry for %s is not base64 of USER:PASSWORD", registry);
+        return cf_error_set(err, CF_ERROR_CONFIG, 0,
+                            "config.json: auths entry for %s is not base64 of USER:PASSWORD",
+                            registry);
     }
     *colon = '\0';
     *ret_auth = make_auth(pair, colon + 1, false, registry);
     cf_auth_wipe(pair);
     if (*ret_auth == NULL)
-        return cf_error_set(err, CF_ERROR_CONFIG, 0, "config.json: auths entry for %s is not UTF-8", registry);
+        return cf_error_set(err, CF_ERROR_CONFIG, 0,
+                            "config.json: auths entry for %s is not UTF-8", registry);
     return 0;
 }
 
 int
-cf_auth_from_file(const json_t *config, const char *registry, json_t **ret_auth, struct cf_error *err)
+cf_auth_from_file(const json_t *config, const char *registry, json_t **ret_auth,
+                  struct cf_error *err)
 {
     const json_t *entry = find_member(cf_json_obj(config, "auths"), registry);
-    const char *token = cf_json_str(entry, "identitytoken"), *encoded = cf_json_str(entry, "auth");
-    const char *user = cf_json_str(entry, "username"), *password = cf_json_str(entry, "password");
+    const char *token = cf_json_str(entry, "identitytoken"),
+               *encoded = cf_json_str(entry, "auth");
+    const char *user = cf_json_str(entry, "username"),
+               *password = cf_json_str(entry, "password");
 
     *ret_auth = NULL;
     if (token != NULL && token[0] != '\0')
@@ -145,11 +155,13 @@ cf_auth_from_file(const json_t *config, const char *registry, json_t **ret_auth,
 }
 
 int
-cf_auth_from_helper(const char *bytes, size_t len, const char *registry, json_t **ret_auth, struct cf_error *err)
+cf_auth_from_helper(const char *bytes, size_t len, const char *registry, json_t **ret_auth,
+                    struct cf_error *err)
 {
-    const struct cf_json_limits limits = { .bytes = AUTH_LIMIT_BYTES, .depth = 8, .nodes = 100 };
+    const struct cf_json_limits limits = {.bytes = AUTH_LIMIT_BYTES, .depth = 8, .nodes = 100};
     json_t *answer = cf_json_parse(bytes, len, &limits, err);
-    const char *user = cf_json_str(answer, "Username"), *secret = cf_json_str(answer, "Secret");
+    const char *user = cf_json_str(answer, "Username"),
+               *secret = cf_json_str(answer, "Secret");
 
     *ret_auth = NULL;
     if (answer == NULL) /* the parser's own words quote positions only, never the text */
@@ -157,7 +169,9 @@ cf_auth_from_helper(const char *bytes, size_t len, const char *registry, json_t 
     if (user != NULL && secret != NULL)
         *ret_auth = make_auth(user, secret, strcmp(user, "<token>") == 0, registry);
     json_decref(answer);
-    return *ret_auth != NULL ? 0 : cf_error_set(err, CF_ERROR_CONFIG, 0, "it printed no Username and Secret");
+    return *ret_auth != NULL
+               ? 0
+               : cf_error_set(err, CF_ERROR_CONFIG, 0, "it printed no Username and Secret");
 }
 
 void
@@ -180,7 +194,8 @@ cf_auth_encode(const json_t *value)
     size_t size = sodium_base64_encoded_len(len, sodium_base64_VARIANT_URLSAFE);
     char *encoded = malloc(size);
     if (encoded != NULL)
-        sodium_bin2base64(encoded, size, (const unsigned char *)text, len, sodium_base64_VARIANT_URLSAFE);
+        sodium_bin2base64(encoded, size, (const unsigned char *)text, len,
+                          sodium_base64_VARIANT_URLSAFE);
     cf_auth_wipe(text);
     return encoded;
 }

@@ -15,7 +15,8 @@
 
 #define TAIL_BYTES 8192u
 #define TAIL_LINES 20u
-#define BUILD_IDLE_MS 0u /* a step may be silent for as long as it likes; the deadline bounds it */
+#define BUILD_IDLE_MS \
+    0u /* a step may be silent for as long as it likes; the deadline bounds it */
 #define MAX_STEPS 4096u
 #define CUT_MS 5000u /* how long a cancel waits for a step that cannot be told afterwards */
 
@@ -28,20 +29,20 @@ struct cf_build {
     cf_engine_progress_fn *on_object;
     char *dockerfile;
     struct cf_tail tail;
-    char step[200];         /* "Step 3/4 : RUN false", the last one begun */
+    char step[200]; /* "Step 3/4 : RUN false", the last one begun */
     char image_id[80];
-    char last_id[80];       /* of the last " ---> <id>" line */
-    char container[80];     /* of the last " ---> Running in <id>" line of this step */
-    bool step_is_open;      /* no image came of it yet */
-    char error[400];        /* errorDetail.message */
+    char last_id[80];   /* of the last " ---> <id>" line */
+    char container[80]; /* of the last " ---> Running in <id>" line of this step */
+    bool step_is_open;  /* no image came of it yet */
+    char error[400];    /* errorDetail.message */
     char **steps;
     size_t step_count;
     bool said_success;
-    bool context_is_out;    /* the engine has all of it, and begins to build */
-    bool is_pulling;        /* a base image, in the step under way */
-    bool made_one;          /* a step has made an image: what descends from it is known as ours */
+    bool context_is_out; /* the engine has all of it, and begins to build */
+    bool is_pulling;     /* a base image, in the step under way */
+    bool made_one;       /* a step has made an image: what descends from it is known as ours */
     bool wants_cancel;
-    uv_timer_t cut;         /* bounds a cancel that waits */
+    uv_timer_t cut; /* bounds a cancel that waits */
 };
 
 static void
@@ -90,7 +91,8 @@ build_close(struct cf_build *build)
     uv_close((uv_handle_t *)&build->cut, on_cut_closed);
 }
 
-/* ---- the stream ------------------------------------------------------------------------------------ */
+/* ---- the stream
+ * ------------------------------------------------------------------------------------ */
 
 /* "RUN false" of "Step 3/4 : RUN false". */
 static const char *
@@ -99,7 +101,6 @@ instruction_of(const char *step)
     const char *colon = strstr(step, " : ");
     return colon != NULL ? colon + 3 : "";
 }
-
 
 static void
 add_step_id(struct cf_build *build, const char *id)
@@ -118,7 +119,8 @@ add_step_id(struct cf_build *build, const char *id)
         build->step_count++;
 }
 
-/* The id at `text`, of a sort the builders print (12 or 64 digits, Podman 11), to its line's end. */
+/* The id at `text`, of a sort the builders print (12 or 64 digits, Podman 11), to its line's
+ * end. */
 static bool
 take_id(const char *text, char out[80])
 {
@@ -134,8 +136,8 @@ take_id(const char *text, char out[80])
     return true;
 }
 
-/* " ---> 0123456789ab" names the image a step made, " ---> Running in ..." its container; other
- * words may stand there too. Podman's arrow is one dash shorter. */
+/* " ---> 0123456789ab" names the image a step made, " ---> Running in ..." its container;
+ * other words may stand there too. Podman's arrow is one dash shorter. */
 static void
 take_arrow(struct cf_build *build, const char *line)
 {
@@ -193,7 +195,8 @@ take_text(struct cf_build *build, const char *text)
 static bool
 may_be_cut(const struct cf_build *build)
 {
-    return !build->context_is_out || build->made_one || build->is_pulling || build->container[0] != '\0';
+    return !build->context_is_out || build->made_one || build->is_pulling ||
+           build->container[0] != '\0';
 }
 
 static void
@@ -206,7 +209,8 @@ on_object(void *user, json_t *object)
 
     if (text != NULL)
         take_text(build, text);
-    if (id != NULL && cf_str_starts(id, "sha256:") && cf_is_hex(id + 7, 64) && strlen(id) == 71) {
+    if (id != NULL && cf_str_starts(id, "sha256:") && cf_is_hex(id + 7, 64) &&
+        strlen(id) == 71) {
         snprintf(build->image_id, sizeof build->image_id, "%s", id);
         add_step_id(build, id);
     }
@@ -222,7 +226,8 @@ on_object(void *user, json_t *object)
         cf_engine_call_cancel(build->call);
 }
 
-/* ---- the end ---------------------------------------------------------------------------------------- */
+/* ---- the end
+ * ---------------------------------------------------------------------------------------- */
 
 /* "line 4" of what was sent becomes the author's "line 3". */
 static void
@@ -236,11 +241,13 @@ count_lines_as_author(const struct cf_build *build, struct cf_error *err)
     if (end == at + 6 || number == 0 || number > 1000000)
         return;
     struct cf_error whole = *err;
-    cf_error_set(err, whole.kind, whole.code, "%.*s line %u%s", (int)(at - err->text), whole.text,
-                 cf_context_author_line(build->context, (unsigned)number), whole.text + (end - err->text));
+    cf_error_set(err, whole.kind, whole.code, "%.*s line %u%s", (int)(at - err->text),
+                 whole.text, cf_context_author_line(build->context, (unsigned)number),
+                 whole.text + (end - err->text));
 }
 
-/* What a failed build means: the author's Dockerfile, or a base image the engine could not get. */
+/* What a failed build means: the author's Dockerfile, or a base image the engine could not
+ * get. */
 static void
 explain(struct cf_build *build, int http_status, struct cf_error *err)
 {
@@ -252,19 +259,23 @@ explain(struct cf_build *build, int http_status, struct cf_error *err)
     }
     if (build->error[0] != '\0') {
         bool base = strncasecmp(instruction_of(build->step), "FROM ", 5) == 0;
-        cf_error_set(err, base ? CF_ERROR_ENGINE : CF_ERROR_CONFIG, 0, "%s failed%s%s: %s", build->dockerfile,
-                     build->step[0] != '\0' ? " at " : "", build->step, build->error);
+        cf_error_set(err, base ? CF_ERROR_ENGINE : CF_ERROR_CONFIG, 0, "%s failed%s%s: %s",
+                     build->dockerfile, build->step[0] != '\0' ? " at " : "", build->step,
+                     build->error);
         if (strstr(build->error, "BuildKit") != NULL)
-            cf_error_fix(err, "the context is built with the legacy builder: build the image yourself, push it, and use --image");
+            cf_error_fix(err, "the context is built with the legacy builder: build the image "
+                              "yourself, push it, and use --image");
         else
-            cf_error_fix(err, base ? "check the base image's name, that the engine reaches its registry, and credentials"
+            cf_error_fix(err, base ? "check the base image's name, that the engine reaches "
+                                     "its registry, and credentials"
                                    : "the last lines of the build say what the step printed");
         return;
     }
     if (http_status == 400) {
         err->kind = CF_ERROR_CONFIG;
         count_lines_as_author(build, err);
-        cf_error_fix(err, "correct %s; the engine's message names the line", build->dockerfile);
+        cf_error_fix(err, "correct %s; the engine's message names the line",
+                     build->dockerfile);
     }
 }
 
@@ -273,11 +284,13 @@ check_result(struct cf_build *build, struct cf_error *err)
 {
     if (build->image_id[0] != '\0')
         return 0;
-    if (build->said_success && build->last_id[0] != '\0') { /* an engine that sends no aux object */
+    if (build->said_success &&
+        build->last_id[0] != '\0') { /* an engine that sends no aux object */
         snprintf(build->image_id, sizeof build->image_id, "%s", build->last_id);
         return 0;
     }
-    return cf_error_set(err, CF_ERROR_ENGINE, 0, "the build ended without an error and without an image id");
+    return cf_error_set(err, CF_ERROR_ENGINE, 0,
+                        "the build ended without an error and without an image id");
 }
 
 static void
@@ -289,28 +302,32 @@ finish(struct cf_build *build, int status, int http_status, struct cf_error *err
         status = check_result(build, err);
     else
         explain(build, http_status, err);
-    struct cf_build_result result = { .steps = build->steps, .step_count = build->step_count,
-                                      .image_id = status == 0 ? build->image_id : NULL,
-                                      .tail = tail != NULL ? tail : "",
-                                      .open_step = build->step_is_open ? instruction_of(build->step) : "",
-                                      .open_container = build->step_is_open ? build->container : "",
-                                      .last_image = build->last_id };
+    struct cf_build_result result = {
+        .steps = build->steps,
+        .step_count = build->step_count,
+        .image_id = status == 0 ? build->image_id : NULL,
+        .tail = tail != NULL ? tail : "",
+        .open_step = build->step_is_open ? instruction_of(build->step) : "",
+        .open_container = build->step_is_open ? build->container : "",
+        .last_image = build->last_id};
     let_go_of_context(build);
     build->done(build->user, status, &result, status < 0 ? err : NULL);
     build_close(build);
 }
 
 static void
-on_answer(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_answer(void *user, int status, const struct cf_engine_reply *reply,
+          const struct cf_error *err)
 {
-    struct cf_error own = { 0 };
+    struct cf_error own = {0};
 
     if (err != NULL)
         own = *err;
     finish(user, status, reply != NULL ? reply->http_status : 0, &own);
 }
 
-/* ---- the beginning ------------------------------------------------------------------------------------ */
+/* ---- the beginning
+ * ------------------------------------------------------------------------------------ */
 
 static void
 on_context_ready(void *user)
@@ -342,10 +359,15 @@ add_labels(struct cf_buf *path, const json_t *labels)
 static int
 ask(struct cf_build *build, const struct cf_build_options *options, struct cf_error *err)
 {
-    struct cf_buf path = { 0 };
+    struct cf_buf path = {0};
     struct cf_engine_request request = {
-        .method = "POST", .source = on_source, .source_user = build, .content_type = "application/x-tar",
-        .registry_config = options->registry_config, .deadline_ms = options->deadline_ms, .idle_ms = BUILD_IDLE_MS,
+        .method = "POST",
+        .source = on_source,
+        .source_user = build,
+        .content_type = "application/x-tar",
+        .registry_config = options->registry_config,
+        .deadline_ms = options->deadline_ms,
+        .idle_ms = BUILD_IDLE_MS,
         .on_object = on_object,
     };
 
@@ -363,8 +385,9 @@ ask(struct cf_build *build, const struct cf_build_options *options, struct cf_er
 }
 
 int
-cf_build_open(struct cf_engine *engine, const struct cf_build_options *options, cf_build_done_fn *done, void *user,
-              struct cf_build **ret_build, struct cf_error *err)
+cf_build_open(struct cf_engine *engine, const struct cf_build_options *options,
+              cf_build_done_fn *done, void *user, struct cf_build **ret_build,
+              struct cf_error *err)
 {
     const char *dockerfile = options->dockerfile != NULL ? options->dockerfile : "Dockerfile";
     struct cf_build *build = calloc(1, sizeof *build);
@@ -378,11 +401,13 @@ cf_build_open(struct cf_engine *engine, const struct cf_build_options *options, 
     build->user = user;
     build->on_object = options->on_object;
     if (cf_str_copy(&build->dockerfile, dockerfile, err) < 0 ||
-        cf_context_open(engine->loop, options->context_dir, dockerfile, options->labels, on_context_ready, build, &build->context, err) < 0) {
+        cf_context_open(engine->loop, options->context_dir, dockerfile, options->labels,
+                        on_context_ready, build, &build->context, err) < 0) {
         build_free(build);
         return -1;
     }
-    (void)uv_timer_init(engine->loop, &build->cut); /* only links it into the loop: cannot fail */
+    (void)uv_timer_init(engine->loop,
+                        &build->cut); /* only links it into the loop: cannot fail */
     build->cut.data = build;
     if (ask(build, options, err) < 0) {
         let_go_of_context(build);

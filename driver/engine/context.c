@@ -1,7 +1,7 @@
 /*
- * Walks the folder depth first, names in order, one file request at a time. `pump` decides what
- * comes next; each request's callback records its answer and pumps again. When enough bytes wait
- * to be taken, pumping stops until cf_context_read has taken some.
+ * Walks the folder depth first, names in order, one file request at a time. `pump` decides
+ * what comes next; each request's callback records its answer and pumps again. When enough
+ * bytes wait to be taken, pumping stops until cf_context_read has taken some.
  */
 #include "engine/context.h"
 #include "base/buf.h"
@@ -28,7 +28,7 @@
 #define DOCKERFILE_LIMIT_BYTES (1024u * 1024)
 #define IGNORE_LIMIT_BYTES (1024u * 1024)
 
-struct level { /* one open folder */
+struct level {  /* one open folder */
     char *path; /* relative, "" for the root */
     char **names;
     size_t count, at;
@@ -45,10 +45,10 @@ struct cf_context {
     struct cf_buf out;
     struct level levels[MAX_DEPTH];
     int depth;
-    char *path;           /* the entry under way, relative */
-    bool is_ignored;      /* it is: a folder looked into only for what comes back */
-    uv_file fd;           /* -1: no file is open */
-    uint64_t left;        /* of the open file */
+    char *path;      /* the entry under way, relative */
+    bool is_ignored; /* it is: a folder looked into only for what comes back */
+    uv_file fd;      /* -1: no file is open */
+    uint64_t left;   /* of the open file */
     uint64_t entries;
     char chunk[CHUNK_BYTES];
     uv_fs_t request;
@@ -63,7 +63,8 @@ struct cf_context {
 static void pump(struct cf_context *context);
 static void close_file(struct cf_context *context);
 
-/* ---- ends --------------------------------------------------------------------------------------- */
+/* ---- ends
+ * --------------------------------------------------------------------------------------- */
 
 static void
 level_release(struct level *level)
@@ -72,7 +73,7 @@ level_release(struct level *level)
         free(level->names[i]);
     free(level->names);
     free(level->path);
-    *level = (struct level){ 0 };
+    *level = (struct level){0};
 }
 
 static void
@@ -116,7 +117,8 @@ continue_walk(struct cf_context *context)
         return;
     }
     pump(context);
-    bool has_news = context->out.len > 0 || context->has_ended || context->err.kind != CF_ERROR_NONE;
+    bool has_news =
+        context->out.len > 0 || context->has_ended || context->err.kind != CF_ERROR_NONE;
     if (context->reader_waits && has_news) {
         context->reader_waits = false;
         context->on_ready(context->user); /* may close us */
@@ -127,8 +129,9 @@ static void
 fail_at(struct cf_context *context, int uv_code, const char *what)
 {
     if (context->err.kind == CF_ERROR_NONE)
-        cf_error_set(&context->err, CF_ERROR_CONFIG, -uv_code, "build context: %s %s/%s: %s", what, context->dir,
-                     context->path != NULL ? context->path : "", uv_strerror(uv_code));
+        cf_error_set(&context->err, CF_ERROR_CONFIG, -uv_code, "build context: %s %s/%s: %s",
+                     what, context->dir, context->path != NULL ? context->path : "",
+                     uv_strerror(uv_code));
 }
 
 /* Absolute path of the entry under way; yours, or NULL with the error noted. */
@@ -144,7 +147,8 @@ full_path(struct cf_context *context)
     return full;
 }
 
-/* ---- entries -------------------------------------------------------------------------------------- */
+/* ---- entries
+ * -------------------------------------------------------------------------------------- */
 
 static void
 put_entry(struct cf_context *context, const uv_stat_t *st, const char *link)
@@ -156,8 +160,8 @@ put_entry(struct cf_context *context, const uv_stat_t *st, const char *link)
         return;
     }
     if (++context->entries > MAX_ENTRIES)
-        cf_error_set(&context->err, CF_ERROR_TOO_LARGE, 0, "build context %s has more than %u entries", context->dir,
-                     MAX_ENTRIES);
+        cf_error_set(&context->err, CF_ERROR_TOO_LARGE, 0,
+                     "build context %s has more than %u entries", context->dir, MAX_ENTRIES);
     archive_entry_set_pathname(entry, context->path);
     archive_entry_set_mode(entry, (mode_t)st->st_mode);
     archive_entry_set_mtime(entry, st->st_mtim.tv_sec, 0);
@@ -184,8 +188,9 @@ on_read(uv_fs_t *request)
     if (got < 0) {
         fail_at(context, (int)got, "read");
     } else if (got == 0) {
-        cf_error_set(&context->err, CF_ERROR_CONFIG, 0, "build context: %s/%s became shorter while it was read",
-                     context->dir, context->path);
+        cf_error_set(&context->err, CF_ERROR_CONFIG, 0,
+                     "build context: %s/%s became shorter while it was read", context->dir,
+                     context->path);
     } else if (archive_write_data(context->archive, context->chunk, (size_t)got) != got) {
         cf_tarsink_error(context->archive, context->path, &context->err);
     } else {
@@ -202,7 +207,8 @@ on_fstat(uv_fs_t *request)
     if (request->result < 0) {
         fail_at(context, (int)request->result, "stat");
     } else if (!S_ISREG(request->statbuf.st_mode)) {
-        cf_error_set(&context->err, CF_ERROR_CONFIG, 0, "build context: %s/%s changed while it was read", context->dir,
+        cf_error_set(&context->err, CF_ERROR_CONFIG, 0,
+                     "build context: %s/%s changed while it was read", context->dir,
                      context->path);
     } else {
         put_entry(context, &request->statbuf, NULL);
@@ -233,7 +239,7 @@ static void
 on_readlink(uv_fs_t *request)
 {
     struct cf_context *context = request->data;
-    uv_stat_t st = { .st_mode = S_IFLNK | 0777 };
+    uv_stat_t st = {.st_mode = S_IFLNK | 0777};
 
     if (request->result < 0)
         fail_at(context, (int)request->result, "read link");
@@ -250,7 +256,8 @@ take_names(struct level *level, uv_fs_t *request)
     level->names = calloc((size_t)request->result + 1, sizeof *level->names);
     if (level->names == NULL)
         return -1;
-    while (uv_fs_scandir_next(request, &entry) == 0) { /* to its very end, else libuv keeps the last name */
+    while (uv_fs_scandir_next(request, &entry) ==
+           0) { /* to its very end, else libuv keeps the last name */
         level->names[level->count] = strdup(entry.name);
         if (level->names[level->count] == NULL)
             return -1;
@@ -267,11 +274,12 @@ on_scandir(uv_fs_t *request)
     if (request->result < 0) {
         fail_at(context, (int)request->result, "list");
     } else if (context->depth == MAX_DEPTH) {
-        cf_error_set(&context->err, CF_ERROR_TOO_LARGE, 0, "build context: %s/%s is more than %d folders deep", context->dir,
+        cf_error_set(&context->err, CF_ERROR_TOO_LARGE, 0,
+                     "build context: %s/%s is more than %d folders deep", context->dir,
                      context->path, MAX_DEPTH);
     } else {
         struct level *level = &context->levels[context->depth++];
-        *level = (struct level){ .path = cf_steal(context->path) };
+        *level = (struct level){.path = cf_steal(context->path)};
         if (take_names(level, request) < 0)
             cf_error_memory(&context->err);
     }
@@ -303,7 +311,8 @@ start_scandir(struct cf_context *context, const char *full)
 static int
 start_open(struct cf_context *context, const char *full)
 {
-    return uv_fs_open(context->loop, &context->request, full, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0, on_open);
+    return uv_fs_open(context->loop, &context->request, full,
+                      O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0, on_open);
 }
 
 static int
@@ -319,8 +328,8 @@ put_replacement(struct cf_context *context, uv_stat_t st)
     st.st_size = context->replacement.len;
     put_entry(context, &st, NULL);
     if (context->err.kind == CF_ERROR_NONE &&
-        archive_write_data(context->archive, context->replacement.data, context->replacement.len) !=
-            (la_ssize_t)context->replacement.len)
+        archive_write_data(context->archive, context->replacement.data,
+                           context->replacement.len) != (la_ssize_t)context->replacement.len)
         cf_tarsink_error(context->archive, context->path, &context->err);
 }
 
@@ -338,15 +347,19 @@ on_lstat(uv_fs_t *request)
     }
     if (S_ISDIR(mode) && !context->is_ignored)
         put_entry(context, &request->statbuf, NULL);
-    if (S_ISREG(mode) && context->replacement.len > 0 && strcmp(context->path, context->dockerfile) == 0) {
+    if (S_ISREG(mode) && context->replacement.len > 0 &&
+        strcmp(context->path, context->dockerfile) == 0) {
         put_replacement(context, request->statbuf);
         continue_walk(context);
         return;
     }
     bool goes_on = context->err.kind == CF_ERROR_NONE && !context->is_closing;
-    if (goes_on && (S_ISDIR(mode) || (!context->is_ignored && (S_ISREG(mode) || S_ISLNK(mode))))) {
+    if (goes_on &&
+        (S_ISDIR(mode) || (!context->is_ignored && (S_ISREG(mode) || S_ISLNK(mode))))) {
         uv_fs_req_cleanup(request);
-        ask(context, S_ISDIR(mode) ? start_scandir : S_ISREG(mode) ? start_open : start_readlink);
+        ask(context, S_ISDIR(mode)   ? start_scandir
+                     : S_ISREG(mode) ? start_open
+                                     : start_readlink);
         if (context->is_busy)
             return;
     }
@@ -359,7 +372,8 @@ start_lstat(struct cf_context *context, const char *full)
     return uv_fs_lstat(context->loop, &context->request, full, on_lstat);
 }
 
-/* ---- what comes next --------------------------------------------------------------------------------- */
+/* ---- what comes next
+ * --------------------------------------------------------------------------------- */
 
 static void
 next_chunk(struct cf_context *context)
@@ -368,7 +382,8 @@ next_chunk(struct cf_context *context)
     uv_buf_t buf = uv_buf_init(context->chunk, (unsigned)want);
 
     context->is_busy = true;
-    uv_fs_read(context->loop, &context->request, context->fd, &buf, 1, -1, on_read); /* errors come there */
+    uv_fs_read(context->loop, &context->request, context->fd, &buf, 1, -1,
+               on_read); /* errors come there */
 }
 
 static void
@@ -388,7 +403,8 @@ next_entry(struct cf_context *context, struct level *level)
 
     free(context->path);
     context->path = NULL;
-    if (asprintf(&context->path, "%s%s%s", level->path, level->path[0] != '\0' ? "/" : "", name) < 0) {
+    if (asprintf(&context->path, "%s%s%s", level->path, level->path[0] != '\0' ? "/" : "",
+                 name) < 0) {
         context->path = NULL;
         cf_error_memory(&context->err);
         return;
@@ -417,7 +433,8 @@ pump(struct cf_context *context)
             close_file(context);
         else if (context->depth == 0)
             finish_tar(context);
-        else if (context->levels[context->depth - 1].at == context->levels[context->depth - 1].count)
+        else if (context->levels[context->depth - 1].at ==
+                 context->levels[context->depth - 1].count)
             level_release(&context->levels[--context->depth]);
         else
             next_entry(context, &context->levels[context->depth - 1]);
@@ -458,7 +475,8 @@ cf_context_author_line(const struct cf_context *context, unsigned number)
 {
     if (context->replacement.len == 0)
         return number;
-    return cf_dockerfile_author_line(context->replacement.data, context->replacement.len, context->labels, number);
+    return cf_dockerfile_author_line(context->replacement.data, context->replacement.len,
+                                     context->labels, number);
 }
 
 const struct cf_error *
@@ -485,7 +503,8 @@ cf_context_close(struct cf_context *context, void (*on_closed)(void *user), void
         (void)uv_cancel((uv_req_t *)&context->request); /* its callback comes either way */
 }
 
-/* ---- opening: what can be said before anything is sent ------------------------------------------------ */
+/* ---- opening: what can be said before anything is sent
+ * ------------------------------------------------ */
 
 static bool
 is_empty_dir(const char *dir)
@@ -507,14 +526,18 @@ check_dir(const char *dir, struct cf_error *err)
     struct stat st;
 
     if (stat(dir, &st) < 0)
-        return cf_error_set(err, CF_ERROR_CONFIG, errno, "build context %s: %s", dir, strerror(errno));
+        return cf_error_set(err, CF_ERROR_CONFIG, errno, "build context %s: %s", dir,
+                            strerror(errno));
     if (!S_ISDIR(st.st_mode))
-        return cf_error_set(err, CF_ERROR_CONFIG, ENOTDIR, "build context %s is not a folder", dir);
+        return cf_error_set(err, CF_ERROR_CONFIG, ENOTDIR, "build context %s is not a folder",
+                            dir);
     if (access(dir, R_OK | X_OK) < 0)
-        return cf_error_set(err, CF_ERROR_CONFIG, errno, "build context %s: %s", dir, strerror(errno));
+        return cf_error_set(err, CF_ERROR_CONFIG, errno, "build context %s: %s", dir,
+                            strerror(errno));
     if (is_empty_dir(dir)) {
         cf_error_set(err, CF_ERROR_CONFIG, 0, "build context %s is empty", dir);
-        return cf_error_fix(err, "name the folder that holds the Dockerfile and what it copies");
+        return cf_error_fix(err,
+                            "name the folder that holds the Dockerfile and what it copies");
     }
     return 0;
 }
@@ -526,12 +549,16 @@ check_dockerfile(const char *dir, const char *dockerfile, struct cf_error *err)
     struct stat st;
 
     if (dockerfile[0] == '/' || dockerfile[0] == '\0' || strcmp(dockerfile, "..") == 0 ||
-        cf_str_starts(dockerfile, "../") || strstr(dockerfile, "/../") != NULL || cf_str_ends(dockerfile, "/.."))
-        return cf_error_set(err, CF_ERROR_CONFIG, 0, "Dockerfile \"%s\" has to be a path inside the build context", dockerfile);
+        cf_str_starts(dockerfile, "../") || strstr(dockerfile, "/../") != NULL ||
+        cf_str_ends(dockerfile, "/.."))
+        return cf_error_set(err, CF_ERROR_CONFIG, 0,
+                            "Dockerfile \"%s\" has to be a path inside the build context",
+                            dockerfile);
     if (asprintf(&full, "%s/%s", dir, dockerfile) < 0)
         return cf_error_memory(err);
     if (stat(full, &st) < 0) {
-        cf_error_set(err, CF_ERROR_CONFIG, errno, "build context %s has no %s (%s)", dir, dockerfile, strerror(errno));
+        cf_error_set(err, CF_ERROR_CONFIG, errno, "build context %s has no %s (%s)", dir,
+                     dockerfile, strerror(errno));
         return cf_error_fix(err, "name the folder that holds the Dockerfile");
     }
     if (!S_ISREG(st.st_mode))
@@ -543,7 +570,7 @@ static int
 read_ignore(struct cf_context *context, const char *dockerfile, struct cf_error *err)
 {
     cf_auto_free char *path = NULL, *bytes = NULL;
-    struct cf_error why = { 0 };
+    struct cf_error why = {0};
     size_t len = 0;
 
     if (asprintf(&path, "%s/.dockerignore", context->dir) < 0)
@@ -559,7 +586,8 @@ read_ignore(struct cf_context *context, const char *dockerfile, struct cf_error 
     if (cf_ignore_matches(context->ignore, ".dockerignore") &&
         cf_ignore_keep(context->ignore, ".dockerignore", err) < 0)
         return -1;
-    if (cf_ignore_matches(context->ignore, dockerfile) && cf_ignore_keep(context->ignore, dockerfile, err) < 0)
+    if (cf_ignore_matches(context->ignore, dockerfile) &&
+        cf_ignore_keep(context->ignore, dockerfile, err) < 0)
         return -1;
     return 0;
 }
@@ -585,8 +613,8 @@ label_dockerfile(struct cf_context *context, const json_t *labels)
 }
 
 static int
-prepare(struct cf_context *context, const char *dir, const char *dockerfile, const json_t *labels,
-        struct cf_error *err)
+prepare(struct cf_context *context, const char *dir, const char *dockerfile,
+        const json_t *labels, struct cf_error *err)
 {
     if (cf_str_copy(&context->dir, dir, err) < 0)
         return -1;
@@ -594,8 +622,10 @@ prepare(struct cf_context *context, const char *dir, const char *dockerfile, con
         context->dir[len - 1] = '\0';
     while (cf_str_starts(dockerfile, "./"))
         dockerfile += 2;
-    if (check_dir(context->dir, err) < 0 || check_dockerfile(context->dir, dockerfile, err) < 0 ||
-        read_ignore(context, dockerfile, err) < 0 || cf_str_copy(&context->dockerfile, dockerfile, err) < 0)
+    if (check_dir(context->dir, err) < 0 ||
+        check_dockerfile(context->dir, dockerfile, err) < 0 ||
+        read_ignore(context, dockerfile, err) < 0 ||
+        cf_str_copy(&context->dockerfile, dockerfile, err) < 0)
         return -1;
     label_dockerfile(context, labels);
     context->archive = cf_tarsink_new(&context->out);
@@ -607,7 +637,8 @@ prepare(struct cf_context *context, const char *dir, const char *dockerfile, con
 
 int
 cf_context_open(uv_loop_t *loop, const char *dir, const char *dockerfile, const json_t *labels,
-                void (*on_ready)(void *user), void *user, struct cf_context **ret_context, struct cf_error *err)
+                void (*on_ready)(void *user), void *user, struct cf_context **ret_context,
+                struct cf_error *err)
 {
     struct cf_context *context = calloc(1, sizeof *context);
 

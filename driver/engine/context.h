@@ -17,14 +17,14 @@
 struct cf_context;
 
 /*
- * Looks at the folder, its .dockerignore and its Dockerfile. -1 with CF_ERROR_CONFIG: no folder,
- * empty, no Dockerfile, a Dockerfile outside, a bad .dockerignore. `on_ready` comes from the loop
- * after a read that said CF_ENGINE_SOURCE_WAIT. `labels` (may be NULL, borrowed during the call) are
- * written into the Dockerfile that is sent, behind each FROM.
+ * Looks at the folder, its .dockerignore and its Dockerfile. -1 with CF_ERROR_CONFIG: no
+ * folder, empty, no Dockerfile, a Dockerfile outside, a bad .dockerignore. `on_ready` comes
+ * from the loop after a read that said CF_ENGINE_SOURCE_WAIT. `labels` (may be NULL, borrowed
+ * during the call) are written into the Dockerfile that is sent, behind each FROM.
  */
-CF_CHECKED int cf_context_open(uv_loop_t *loop, const char *dir, const char *dockerfile, const json_t *labels,
-                               void (*on_ready)(void *user), void *user, struct cf_context **ret_context,
-                               struct cf_error *err);
+CF_CHECKED int cf_context_open(uv_loop_t *loop, const char *dir, const char *dockerfile,
+                               const json_t *labels, void (*on_ready)(void *user), void *user,
+                               struct cf_context **ret_context, struct cf_error *err);
 /* Next bytes: how many, 0 at the end, CF_ENGINE_SOURCE_WAIT, or -1 (cf_context_error). */
 long cf_context_read(struct cf_context *context, char *to, size_t size);
 /* Why reading failed: CF_ERROR_CONFIG naming the file. kind NONE when it did not. */

@@ -13,13 +13,14 @@
 
 #define CONFIG_LIMIT_BYTES (4u * 1024 * 1024)
 
-static const struct cf_json_limits config_limits = { .bytes = CONFIG_LIMIT_BYTES, .depth = 64, .nodes = 200000 };
+static const struct cf_json_limits config_limits = {
+    .bytes = CONFIG_LIMIT_BYTES, .depth = 64, .nodes = 200000};
 
 json_t *
 cf_docker_config_load(const char *dir, struct cf_error *err)
 {
     cf_auto_free char *path = NULL, *bytes = NULL;
-    struct cf_error why = { 0 };
+    struct cf_error why = {0};
     size_t len = 0;
 
     if (asprintf(&path, "%s/config.json", dir) < 0) {
@@ -49,11 +50,12 @@ cf_docker_context_release(struct cf_docker_context *context)
 {
     free(context->host);
     free(context->tls_dir);
-    *context = (struct cf_docker_context){ 0 };
+    *context = (struct cf_docker_context){0};
 }
 
 static int
-take_endpoint(const json_t *meta, const char *name, struct cf_docker_context *ret_context, struct cf_error *err)
+take_endpoint(const json_t *meta, const char *name, struct cf_docker_context *ret_context,
+              struct cf_error *err)
 {
     const json_t *endpoint = cf_json_obj(cf_json_obj(meta, "Endpoints"), "docker");
     const char *host = cf_json_str(endpoint, "Host");
@@ -69,8 +71,8 @@ take_endpoint(const json_t *meta, const char *name, struct cf_docker_context *re
 }
 
 int
-cf_docker_context_parse(const char *bytes, size_t len, const char *name, struct cf_docker_context *ret_context,
-                        struct cf_error *err)
+cf_docker_context_parse(const char *bytes, size_t len, const char *name,
+                        struct cf_docker_context *ret_context, struct cf_error *err)
 {
     json_t *meta = cf_json_parse(bytes, len, &config_limits, err);
 
@@ -91,13 +93,14 @@ context_hash(const char *name, char out[65])
 }
 
 int
-cf_docker_context_load(const char *dir, const char *name, struct cf_docker_context *ret_context, struct cf_error *err)
+cf_docker_context_load(const char *dir, const char *name,
+                       struct cf_docker_context *ret_context, struct cf_error *err)
 {
-    struct cf_docker_context context = { 0 };
+    struct cf_docker_context context = {0};
     cf_auto_free char *path = NULL, *bytes = NULL;
     char hash[65];
     size_t len = 0;
-    struct cf_error why = { 0 };
+    struct cf_error why = {0};
 
     context_hash(name, hash);
     if (asprintf(&path, "%s/contexts/meta/%s/meta.json", dir, hash) < 0 ||
@@ -105,8 +108,11 @@ cf_docker_context_load(const char *dir, const char *name, struct cf_docker_conte
         return cf_error_memory(err);
     if (cf_file_read(path, CONFIG_LIMIT_BYTES, &bytes, &len, &why) < 0) {
         if (why.code == ENOENT)
-            cf_error_set(&why, CF_ERROR_CONFIG, ENOENT, "docker context \"%s\" does not exist (%s)", name, path);
-        cf_error_fix(&why, "list the contexts with `docker context ls`, or name the engine with --engine");
+            cf_error_set(&why, CF_ERROR_CONFIG, ENOENT,
+                         "docker context \"%s\" does not exist (%s)", name, path);
+        cf_error_fix(
+            &why,
+            "list the contexts with `docker context ls`, or name the engine with --engine");
         if (err != NULL)
             *err = why;
         cf_docker_context_release(&context);

@@ -1,7 +1,7 @@
 /*
- * Dockerfile text as the legacy builder reads it: instructions are lines, a line goes on when it
- * ends in the escape character (which a parser directive at the top may change), comments and
- * blank lines do not end an instruction.
+ * Dockerfile text as the legacy builder reads it: instructions are lines, a line goes on when
+ * it ends in the escape character (which a parser directive at the top may change), comments
+ * and blank lines do not end an instruction.
  */
 #include "engine/dockerfile.h"
 
@@ -65,7 +65,8 @@ read_directive(const char *line, size_t len, char *escape)
         return false;
     at++;
     at += skip_blanks(line + at, len - at);
-    if (name_len == 6 && strncasecmp(line + name, "escape", 6) == 0 && at < len && (line[at] == '`' || line[at] == '\\'))
+    if (name_len == 6 && strncasecmp(line + name, "escape", 6) == 0 && at < len &&
+        (line[at] == '`' || line[at] == '\\'))
         *escape = line[at];
     return true;
 }
@@ -83,7 +84,8 @@ is_from(const char *line, size_t len)
 {
     size_t at = skip_blanks(line, len);
 
-    return len - at > 4 && strncasecmp(line + at, "FROM", 4) == 0 && (line[at + 4] == ' ' || line[at + 4] == '\t');
+    return len - at > 4 && strncasecmp(line + at, "FROM", 4) == 0 &&
+           (line[at + 4] == ' ' || line[at + 4] == '\t');
 }
 
 /* Neither blank nor a comment. */
@@ -103,7 +105,8 @@ cf_dockerfile_label(const char *text, size_t len, const json_t *labels, struct c
 
     while (len > 0) {
         const char *end = memchr(text, '\n', len);
-        size_t line = end != NULL ? (size_t)(end - text) : len, whole = end != NULL ? line + 1 : line;
+        size_t line = end != NULL ? (size_t)(end - text) : len,
+               whole = end != NULL ? line + 1 : line;
         (void)cf_buf_add(out, text, whole);
         at_top = at_top && read_directive(text, line, &escape);
         if (has_words(text, line)) {
@@ -128,7 +131,7 @@ cf_dockerfile_label(const char *text, size_t len, const json_t *labels, struct c
 unsigned
 cf_dockerfile_author_line(const char *copy, size_t len, const json_t *labels, unsigned number)
 {
-    struct cf_buf ours = { 0 };
+    struct cf_buf ours = {0};
     unsigned put_in = 0;
     bool has_ours = put_label(labels, &ours) && !ours.failed;
 

@@ -1,4 +1,5 @@
-/* engine/dockerfile.h: the one change we make to an author's Dockerfile on its way to the engine. */
+/* engine/dockerfile.h: the one change we make to an author's Dockerfile on its way to the
+ * engine. */
 #ifndef CF_ENGINE_DOCKERFILE_H
 #define CF_ENGINE_DOCKERFILE_H
 
@@ -9,15 +10,18 @@
 #include <stddef.h>
 
 /*
- * Copies a Dockerfile into `out` with one LABEL instruction behind each FROM, so that every image a
- * build makes, also the nameless ones of a build that was cut, carries `labels` (an object of
- * strings) and can be found by them. Returns true when at least one was put in; false (and `out` is
- * not to be used) when there is no FROM, or a label has characters that would need quoting.
+ * Copies a Dockerfile into `out` with one LABEL instruction behind each FROM, so that every
+ * image a build makes, also the nameless ones of a build that was cut, carries `labels` (an
+ * object of strings) and can be found by them. Returns true when at least one was put in;
+ * false (and `out` is not to be used) when there is no FROM, or a label has characters that
+ * would need quoting.
  */
-bool cf_dockerfile_label(const char *text, size_t len, const json_t *labels, struct cf_buf *out);
+bool cf_dockerfile_label(const char *text, size_t len, const json_t *labels,
+                         struct cf_buf *out);
 
-/* The author's number of line `number` of such a copy: the lines put in before it do not count.
- * `labels` as they were given then. */
-unsigned cf_dockerfile_author_line(const char *copy, size_t len, const json_t *labels, unsigned number);
+/* The author's number of line `number` of such a copy: the lines put in before it do not
+ * count. `labels` as they were given then. */
+unsigned cf_dockerfile_author_line(const char *copy, size_t len, const json_t *labels,
+                                   unsigned number);
 
 #endif

@@ -1,7 +1,8 @@
 /*
  * Finding the Engine as the docker command does: a flag, DOCKER_HOST, a context, the default
- * socket. TLS material comes from the context's own folder, or for a tcp endpoint named by flag
- * or environment from DOCKER_CERT_PATH when DOCKER_TLS_VERIFY (or DOCKER_TLS) asks for TLS.
+ * socket. TLS material comes from the context's own folder, or for a tcp endpoint named by
+ * flag or environment from DOCKER_CERT_PATH when DOCKER_TLS_VERIFY (or DOCKER_TLS) asks for
+ * TLS.
  */
 #include "engine/endpoint.h"
 #include "base/str.h"
@@ -27,20 +28,23 @@ cf_endpoint_release(struct cf_endpoint *endpoint)
     free(endpoint->ca_file);
     free(endpoint->cert_file);
     free(endpoint->key_file);
-    *endpoint = (struct cf_endpoint){ 0 };
+    *endpoint = (struct cf_endpoint){0};
 }
 
-/* ---- reading the URL ---------------------------------------------------------------------- */
+/* ---- reading the URL ----------------------------------------------------------------------
+ */
 
 static int
 parse_unix(const char *path, struct cf_endpoint *endpoint, struct cf_error *err)
 {
-    size_t most = sizeof ((struct sockaddr_un *)NULL)->sun_path - 1;
+    size_t most = sizeof((struct sockaddr_un *)NULL)->sun_path - 1;
 
     if (path[0] != '/')
-        return cf_error_set(err, CF_ERROR_CONFIG, 0, "unix:// needs an absolute path, not \"%s\"", path);
+        return cf_error_set(err, CF_ERROR_CONFIG, 0,
+                            "unix:// needs an absolute path, not \"%s\"", path);
     if (strlen(path) > most)
-        return cf_error_set(err, CF_ERROR_CONFIG, 0, "socket path %s is longer than %zu bytes", path, most);
+        return cf_error_set(err, CF_ERROR_CONFIG, 0, "socket path %s is longer than %zu bytes",
+                            path, most);
     endpoint->is_local = true;
     if (cf_str_copy(&endpoint->unix_path, path, err) < 0)
         return -1;
@@ -50,28 +54,31 @@ parse_unix(const char *path, struct cf_endpoint *endpoint, struct cf_error *err)
 static bool
 is_host_char(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '-' || c == '_';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           c == '.' || c == '-' || c == '_';
 }
 
 static bool
 is_v6_char(char c)
 {
-    return (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F') || (c >= '0' && c <= '9') || c == ':' ||
-           c == '.' || c == '%';
+    return (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F') || (c >= '0' && c <= '9') ||
+           c == ':' || c == '.' || c == '%';
 }
 
 static bool
 is_loopback(const char *host)
 {
-    return strcasecmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
+    return strcasecmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
+           strcmp(host, "::1") == 0;
 }
 
 static int
 bad_tcp(const char *text, struct cf_error *err)
 {
     cf_error_set(err, CF_ERROR_CONFIG, 0, "tcp://%s is not tcp://HOST:PORT", text);
-    return cf_error_fix(err, "write tcp://HOST:PORT, an IPv6 address in brackets, and nothing behind the port");
+    return cf_error_fix(
+        err,
+        "write tcp://HOST:PORT, an IPv6 address in brackets, and nothing behind the port");
 }
 
 static int
@@ -101,8 +108,8 @@ parse_tcp(const char *text, bool is_tls, struct cf_endpoint *endpoint, struct cf
     endpoint->is_tls = is_tls;
     endpoint->host = strndup(begin, (size_t)(end - begin));
     if (endpoint->host == NULL ||
-        asprintf(&endpoint->base_url, "%s://%s%s%s:%u", is_tls ? "https" : "http", is_v6 ? "[" : "",
-                 endpoint->host, is_v6 ? "]" : "", endpoint->port) < 0)
+        asprintf(&endpoint->base_url, "%s://%s%s%s:%u", is_tls ? "https" : "http",
+                 is_v6 ? "[" : "", endpoint->host, is_v6 ? "]" : "", endpoint->port) < 0)
         return cf_error_memory(err);
     endpoint->is_local = is_loopback(endpoint->host);
     return 0;
@@ -113,8 +120,9 @@ refuse_scheme(const char *text, struct cf_error *err)
 {
     if (cf_str_starts(text, "ssh://")) {
         cf_error_set(err, CF_ERROR_CONFIG, 0, "%s: ssh endpoints are not spoken", text);
-        return cf_error_fix(err, "forward the socket, `ssh -N -L /tmp/engine.sock:/var/run/docker.sock HOST`, "
-                                 "and use --engine unix:///tmp/engine.sock");
+        return cf_error_fix(
+            err, "forward the socket, `ssh -N -L /tmp/engine.sock:/var/run/docker.sock HOST`, "
+                 "and use --engine unix:///tmp/engine.sock");
     }
     if (cf_str_starts(text, "npipe://"))
         cf_error_set(err, CF_ERROR_CONFIG, 0, "%s: Windows named pipes are not spoken", text);
@@ -124,9 +132,10 @@ refuse_scheme(const char *text, struct cf_error *err)
 }
 
 int
-cf_endpoint_parse(const char *text, bool is_tls, struct cf_endpoint *ret_endpoint, struct cf_error *err)
+cf_endpoint_parse(const char *text, bool is_tls, struct cf_endpoint *ret_endpoint,
+                  struct cf_error *err)
 {
-    struct cf_endpoint endpoint = { 0 };
+    struct cf_endpoint endpoint = {0};
     int rc = cf_str_copy(&endpoint.url, text, err);
 
     if (rc == 0 && cf_str_starts(text, "unix://"))
@@ -143,7 +152,8 @@ cf_endpoint_parse(const char *text, bool is_tls, struct cf_endpoint *ret_endpoin
     return 0;
 }
 
-/* ---- TLS material -------------------------------------------------------------------------- */
+/* ---- TLS material --------------------------------------------------------------------------
+ */
 
 /* Fills *ret_path when the file is there; absent is not an error. */
 static int
@@ -162,18 +172,20 @@ take_pem(const char *dir, const char *name, char **ret_path, struct cf_error *er
 }
 
 static int
-use_tls_dir(struct cf_endpoint *endpoint, const char *dir, bool skip_verify, struct cf_error *err)
+use_tls_dir(struct cf_endpoint *endpoint, const char *dir, bool skip_verify,
+            struct cf_error *err)
 {
     if (take_pem(dir, "ca.pem", &endpoint->ca_file, err) < 0 ||
         take_pem(dir, "cert.pem", &endpoint->cert_file, err) < 0 ||
         take_pem(dir, "key.pem", &endpoint->key_file, err) < 0)
         return -1;
     if ((endpoint->cert_file == NULL) != (endpoint->key_file == NULL))
-        return cf_error_set(err, CF_ERROR_CONFIG, 0, "%s holds only one of cert.pem and key.pem", dir);
-    endpoint->tls = (struct cf_tls){ .ca_file = endpoint->ca_file,
-                                     .cert_file = endpoint->cert_file,
-                                     .key_file = endpoint->key_file,
-                                     .skip_verify = skip_verify };
+        return cf_error_set(err, CF_ERROR_CONFIG, 0,
+                            "%s holds only one of cert.pem and key.pem", dir);
+    endpoint->tls = (struct cf_tls){.ca_file = endpoint->ca_file,
+                                    .cert_file = endpoint->cert_file,
+                                    .key_file = endpoint->key_file,
+                                    .skip_verify = skip_verify};
     return 0;
 }
 
@@ -185,29 +197,33 @@ env_is_set(const char *name)
 }
 
 static int
-parse_with_env_tls(const char *text, const char *source, const char *config_dir, struct cf_endpoint *ret_endpoint,
-                   struct cf_error *err)
+parse_with_env_tls(const char *text, const char *source, const char *config_dir,
+                   struct cf_endpoint *ret_endpoint, struct cf_error *err)
 {
     bool verify = env_is_set("DOCKER_TLS_VERIFY");
     bool is_tls = (verify || env_is_set("DOCKER_TLS")) && cf_str_starts(text, "tcp://");
-    const char *certs = env_is_set("DOCKER_CERT_PATH") ? getenv("DOCKER_CERT_PATH") : config_dir;
+    const char *certs =
+        env_is_set("DOCKER_CERT_PATH") ? getenv("DOCKER_CERT_PATH") : config_dir;
 
     if (cf_endpoint_parse(text, is_tls, ret_endpoint, err) < 0)
         return cf_error_wrap(err, "%s", source);
     snprintf(ret_endpoint->source, sizeof ret_endpoint->source, "%s", source);
     if (is_tls && use_tls_dir(ret_endpoint, certs, !verify, err) < 0) {
         cf_endpoint_release(ret_endpoint);
-        return cf_error_wrap(err, "%s", env_is_set("DOCKER_CERT_PATH") ? "DOCKER_CERT_PATH" : "TLS");
+        return cf_error_wrap(err, "%s",
+                             env_is_set("DOCKER_CERT_PATH") ? "DOCKER_CERT_PATH" : "TLS");
     }
     return 0;
 }
 
-/* ---- contexts ------------------------------------------------------------------------------- */
+/* ---- contexts
+ * ------------------------------------------------------------------------------- */
 
 static int
-from_context(const char *config_dir, const char *name, struct cf_endpoint *ret_endpoint, struct cf_error *err)
+from_context(const char *config_dir, const char *name, struct cf_endpoint *ret_endpoint,
+             struct cf_error *err)
 {
-    struct cf_docker_context context = { 0 };
+    struct cf_docker_context context = {0};
 
     if (cf_docker_context_load(config_dir, name, &context, err) < 0)
         return -1;
@@ -255,14 +271,16 @@ find_config_dir(const char *given, char **ret_dir, struct cf_error *err)
 }
 
 static int
-find_in(const char *given, const char *config_dir, struct cf_endpoint *ret_endpoint, struct cf_error *err)
+find_in(const char *given, const char *config_dir, struct cf_endpoint *ret_endpoint,
+        struct cf_error *err)
 {
     cf_auto_free char *name = NULL;
 
     if (given != NULL && given[0] != '\0')
         return parse_with_env_tls(given, "--engine", config_dir, ret_endpoint, err);
     if (env_is_set("DOCKER_HOST"))
-        return parse_with_env_tls(getenv("DOCKER_HOST"), "DOCKER_HOST", config_dir, ret_endpoint, err);
+        return parse_with_env_tls(getenv("DOCKER_HOST"), "DOCKER_HOST", config_dir,
+                                  ret_endpoint, err);
     if (current_context(config_dir, &name, err) < 0)
         return -1;
     if (name != NULL && strcmp(name, "default") != 0)
@@ -271,12 +289,13 @@ find_in(const char *given, const char *config_dir, struct cf_endpoint *ret_endpo
 }
 
 int
-cf_endpoint_find(const char *given, const char *config_dir, struct cf_endpoint *ret_endpoint, char **ret_config_dir,
-                 struct cf_error *err)
+cf_endpoint_find(const char *given, const char *config_dir, struct cf_endpoint *ret_endpoint,
+                 char **ret_config_dir, struct cf_error *err)
 {
     cf_auto_free char *dir = NULL;
 
-    if (find_config_dir(config_dir, &dir, err) < 0 || find_in(given, dir, ret_endpoint, err) < 0)
+    if (find_config_dir(config_dir, &dir, err) < 0 ||
+        find_in(given, dir, ret_endpoint, err) < 0)
         return -1;
     *ret_config_dir = cf_steal(dir);
     return 0;

@@ -30,10 +30,11 @@ connecting_end(struct connecting *c, const struct cf_error *err)
 }
 
 static int
-ask(struct connecting *c, const char *method, const char *path, cf_engine_done_fn *on_answer, struct cf_error *err)
+ask(struct connecting *c, const char *method, const char *path, cf_engine_done_fn *on_answer,
+    struct cf_error *err)
 {
     uint64_t now = cf_clock_ms();
-    struct cf_engine_request request = { .method = method, .path = path };
+    struct cf_engine_request request = {.method = method, .path = path};
 
     request.deadline_ms = now < c->until_ms ? c->until_ms - now : 1;
     if (strcmp(method, "HEAD") == 0)
@@ -44,13 +45,14 @@ ask(struct connecting *c, const char *method, const char *path, cf_engine_done_f
 static void
 ask_or_end(struct connecting *c, const char *path, cf_engine_done_fn *on_answer)
 {
-    struct cf_error err = { 0 };
+    struct cf_error err = {0};
 
     if (ask(c, "GET", path, on_answer, &err) < 0)
         connecting_end(c, &err);
 }
 
-/* ---- versions -------------------------------------------------------------------------------- */
+/* ---- versions
+ * -------------------------------------------------------------------------------- */
 
 /* "1.41" as 1041; 0 for anything else. */
 static unsigned
@@ -59,39 +61,50 @@ api_number(const char *text)
     unsigned major = 0, minor = 0;
     int at = 0;
 
-    if (text == NULL || sscanf(text, "%3u.%3u%n", &major, &minor, &at) != 2 || text[at] != '\0')
+    if (text == NULL || sscanf(text, "%3u.%3u%n", &major, &minor, &at) != 2 ||
+        text[at] != '\0')
         return 0;
     return major * 1000 + minor;
 }
 
 static int
-choose_version(struct cf_engine *engine, const char *newest, const char *oldest, struct cf_error *err)
+choose_version(struct cf_engine *engine, const char *newest, const char *oldest,
+               struct cf_error *err)
 {
     struct cf_engine_facts *facts = &engine->facts;
-    unsigned theirs = api_number(newest), floor = api_number(CF_API_FLOOR), ours = api_number(CF_API_NEWEST);
+    unsigned theirs = api_number(newest), floor = api_number(CF_API_FLOOR),
+             ours = api_number(CF_API_NEWEST);
 
     if (theirs == 0) {
-        cf_error_set(err, CF_ERROR_ENGINE, 0, "%s does not answer like a Docker Engine: it names no API version",
+        cf_error_set(err, CF_ERROR_ENGINE, 0,
+                     "%s does not answer like a Docker Engine: it names no API version",
                      engine->endpoint.url);
         return cf_error_fix(err, "check that --engine or DOCKER_HOST names a Docker Engine");
     }
     snprintf(facts->api_version_max, sizeof facts->api_version_max, "%s", newest);
-    snprintf(facts->api_version_min, sizeof facts->api_version_min, "%s", oldest != NULL ? oldest : "");
+    snprintf(facts->api_version_min, sizeof facts->api_version_min, "%s",
+             oldest != NULL ? oldest : "");
     if (theirs < floor) {
-        cf_error_set(err, CF_ERROR_ENGINE, 0, "the engine at %s is too old: it speaks API %s, at least " CF_API_FLOOR
-                     " is needed", engine->endpoint.url, newest);
+        cf_error_set(err, CF_ERROR_ENGINE, 0,
+                     "the engine at %s is too old: it speaks API %s, at least " CF_API_FLOOR
+                     " is needed",
+                     engine->endpoint.url, newest);
         return cf_error_fix(err, "update to Docker Engine 20.10 or newer");
     }
     if (api_number(oldest) > ours) {
-        cf_error_set(err, CF_ERROR_ENGINE, 0, "the engine at %s speaks API %s and newer; the newest known here is "
-                     CF_API_NEWEST, engine->endpoint.url, oldest);
+        cf_error_set(err, CF_ERROR_ENGINE, 0,
+                     "the engine at %s speaks API %s and newer; the newest known here "
+                     "is " CF_API_NEWEST,
+                     engine->endpoint.url, oldest);
         return cf_error_fix(err, "update cfrunner, or use an older engine");
     }
-    snprintf(facts->api_version, sizeof facts->api_version, "%s", theirs < ours ? newest : CF_API_NEWEST);
+    snprintf(facts->api_version, sizeof facts->api_version, "%s",
+             theirs < ours ? newest : CF_API_NEWEST);
     return 0;
 }
 
-/* ---- info -------------------------------------------------------------------------------------- */
+/* ---- info
+ * -------------------------------------------------------------------------------------- */
 
 static bool
 has_security_option(const json_t *info, const char *wanted)
@@ -128,13 +141,15 @@ take_info(struct cf_engine_facts *facts, const json_t *info)
 }
 
 static void
-on_info(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_info(void *user, int status, const struct cf_engine_reply *reply,
+        const struct cf_error *err)
 {
     struct connecting *c = user;
-    struct cf_error own = { 0 };
+    struct cf_error own = {0};
 
     if (status == 0 && !json_is_object(reply->json)) {
-        cf_error_set(&own, CF_ERROR_ENGINE, reply->http_status, "engine answered GET /info without a JSON object");
+        cf_error_set(&own, CF_ERROR_ENGINE, reply->http_status,
+                     "engine answered GET /info without a JSON object");
         err = &own;
         status = -1;
     }
@@ -147,18 +162,21 @@ on_info(void *user, int status, const struct cf_engine_reply *reply, const struc
 }
 
 static void
-on_version(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_version(void *user, int status, const struct cf_engine_reply *reply,
+           const struct cf_error *err)
 {
     struct connecting *c = user;
     struct cf_engine_facts *facts = &c->engine->facts;
-    struct cf_error own = { 0 };
+    struct cf_error own = {0};
 
     if (status < 0) {
         connecting_end(c, err);
         return;
     }
-    const char *newest = c->api_max[0] != '\0' ? c->api_max : cf_json_str(reply->json, "ApiVersion");
-    if (choose_version(c->engine, newest, cf_json_str(reply->json, "MinAPIVersion"), &own) < 0) {
+    const char *newest =
+        c->api_max[0] != '\0' ? c->api_max : cf_json_str(reply->json, "ApiVersion");
+    if (choose_version(c->engine, newest, cf_json_str(reply->json, "MinAPIVersion"), &own) <
+        0) {
         connecting_end(c, &own);
         return;
     }
@@ -168,7 +186,8 @@ on_version(void *user, int status, const struct cf_engine_reply *reply, const st
     ask_or_end(c, "/info", on_info);
 }
 
-/* ---- ping ---------------------------------------------------------------------------------------- */
+/* ---- ping
+ * ---------------------------------------------------------------------------------------- */
 
 static void
 on_ping_header(void *user, const char *name, const char *value)
@@ -184,12 +203,14 @@ on_ping_header(void *user, const char *name, const char *value)
 static bool
 is_tls_port(const struct cf_engine *engine, const struct cf_engine_reply *reply)
 {
-    return !engine->endpoint.is_tls && reply != NULL && reply->body != NULL && reply->http_status == 400 &&
+    return !engine->endpoint.is_tls && reply != NULL && reply->body != NULL &&
+           reply->http_status == 400 &&
            strstr(reply->body, "HTTP request to an HTTPS server") != NULL;
 }
 
 static void
-on_ping_get(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_ping_get(void *user, int status, const struct cf_engine_reply *reply,
+            const struct cf_error *err)
 {
     struct connecting *c = user;
     struct cf_error own;
@@ -197,8 +218,10 @@ on_ping_get(void *user, int status, const struct cf_engine_reply *reply, const s
     if (status < 0) {
         own = *err;
         if (is_tls_port(c->engine, reply)) {
-            cf_error_set(&own, CF_ERROR_ENGINE, 400, "the engine at %s wants TLS", c->engine->endpoint.url);
-            cf_error_fix(&own, "set DOCKER_TLS_VERIFY=1, and DOCKER_CERT_PATH to the folder with ca.pem, cert.pem, key.pem");
+            cf_error_set(&own, CF_ERROR_ENGINE, 400, "the engine at %s wants TLS",
+                         c->engine->endpoint.url);
+            cf_error_fix(&own, "set DOCKER_TLS_VERIFY=1, and DOCKER_CERT_PATH to the folder "
+                               "with ca.pem, cert.pem, key.pem");
         }
         connecting_end(c, &own);
         return;
@@ -214,7 +237,8 @@ is_worth_asking_again(const struct cf_engine_reply *reply, const struct cf_error
 }
 
 static void
-on_ping_head(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_ping_head(void *user, int status, const struct cf_engine_reply *reply,
+             const struct cf_error *err)
 {
     struct connecting *c = user;
 
@@ -226,40 +250,43 @@ on_ping_head(void *user, int status, const struct cf_engine_reply *reply, const 
         connecting_end(c, err);
         return;
     }
-    struct cf_engine_request request = { .method = "GET", .path = "/_ping" };
-    struct cf_error own = { 0 };
+    struct cf_engine_request request = {.method = "GET", .path = "/_ping"};
+    struct cf_error own = {0};
     uint64_t now = cf_clock_ms();
     request.deadline_ms = now < c->until_ms ? c->until_ms - now : 1;
-    if (cf_engine_call_with_headers(c->engine, &request, on_ping_header, on_ping_get, c, NULL, &own) < 0)
+    if (cf_engine_call_with_headers(c->engine, &request, on_ping_header, on_ping_get, c, NULL,
+                                    &own) < 0)
         connecting_end(c, &own);
 }
 
 int
-cf_engine_connect(struct cf_engine *engine, uint64_t deadline_ms, cf_engine_connect_fn *done, void *user,
-                  struct cf_error *err)
+cf_engine_connect(struct cf_engine *engine, uint64_t deadline_ms, cf_engine_connect_fn *done,
+                  void *user, struct cf_error *err)
 {
     struct connecting *c = calloc(1, sizeof *c);
-    struct cf_engine_request request = { .method = "HEAD", .path = "/_ping", .also_ok = 500 };
+    struct cf_engine_request request = {.method = "HEAD", .path = "/_ping", .also_ok = 500};
 
     if (c == NULL)
         return cf_error_memory(err);
-    *c = (struct connecting){ .engine = engine, .done = done, .user = user };
+    *c = (struct connecting){.engine = engine, .done = done, .user = user};
     request.deadline_ms = deadline_ms > 0 ? deadline_ms : 15000;
     c->until_ms = cf_clock_ms() + request.deadline_ms;
     engine->facts.api_version[0] = '\0';
     engine->facts.is_podman = false;
-    if (cf_engine_call_with_headers(engine, &request, on_ping_header, on_ping_head, c, NULL, err) < 0) {
+    if (cf_engine_call_with_headers(engine, &request, on_ping_header, on_ping_head, c, NULL,
+                                    err) < 0) {
         free(c);
         return -1;
     }
     return 0;
 }
 
-/* ---- open and close ---------------------------------------------------------------------------- */
+/* ---- open and close
+ * ---------------------------------------------------------------------------- */
 
 int
-cf_engine_open(uv_loop_t *loop, const struct cf_engine_options *options, struct cf_engine **ret_engine,
-               struct cf_error *err)
+cf_engine_open(uv_loop_t *loop, const struct cf_engine_options *options,
+               struct cf_engine **ret_engine, struct cf_error *err)
 {
     struct cf_engine *engine = calloc(1, sizeof *engine);
 
@@ -267,7 +294,8 @@ cf_engine_open(uv_loop_t *loop, const struct cf_engine_options *options, struct 
         return cf_error_memory(err);
     engine->loop = loop;
     engine->log = options->log;
-    if (cf_endpoint_find(options->endpoint, options->docker_config_dir, &engine->endpoint, &engine->config_dir, err) < 0 ||
+    if (cf_endpoint_find(options->endpoint, options->docker_config_dir, &engine->endpoint,
+                         &engine->config_dir, err) < 0 ||
         cf_http_client_open(loop, &engine->http, err) < 0) {
         cf_endpoint_release(&engine->endpoint);
         free(engine->config_dir);
@@ -324,6 +352,9 @@ cf_engine_target(const struct cf_engine *engine)
 {
     const struct cf_endpoint *e = &engine->endpoint;
 
-    return (struct cf_stream_target){ .unix_path = e->unix_path, .host = e->host, .port = e->port,
-                                      .is_tls = e->is_tls, .tls = &e->tls };
+    return (struct cf_stream_target){.unix_path = e->unix_path,
+                                     .host = e->host,
+                                     .port = e->port,
+                                     .is_tls = e->is_tls,
+                                     .tls = &e->tls};
 }

@@ -28,14 +28,21 @@ no_permission(const struct cf_endpoint *endpoint, struct cf_error *err)
     char group[64];
 
     if (stat(endpoint->unix_path, &st) < 0) { /* a folder on the way is closed to us */
-        cf_error_set(err, CF_ERROR_ENGINE, EACCES, "no permission to reach %s (%s): a folder on its path is closed "
-                     "to this user", endpoint->url, endpoint->source);
-        return cf_error_fix(err, "run as a user who may enter that folder, or name another engine with --engine");
+        cf_error_set(err, CF_ERROR_ENGINE, EACCES,
+                     "no permission to reach %s (%s): a folder on its path is closed "
+                     "to this user",
+                     endpoint->url, endpoint->source);
+        return cf_error_fix(
+            err,
+            "run as a user who may enter that folder, or name another engine with --engine");
     }
     group_name(st.st_gid, group);
-    cf_error_set(err, CF_ERROR_ENGINE, EACCES, "no permission to use %s (%s): the socket belongs to group %s (mode %04o)",
+    cf_error_set(err, CF_ERROR_ENGINE, EACCES,
+                 "no permission to use %s (%s): the socket belongs to group %s (mode %04o)",
                  endpoint->url, endpoint->source, group, (unsigned)st.st_mode & 07777);
-    return cf_error_fix(err, "run as a member of group %s: `sudo usermod -aG %s $USER`, then log in again", group, group);
+    return cf_error_fix(
+        err, "run as a member of group %s: `sudo usermod -aG %s $USER`, then log in again",
+        group, group);
 }
 
 static int
@@ -44,15 +51,19 @@ no_socket(const struct cf_endpoint *endpoint, struct cf_error *err)
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     cf_auto_free char *rootless = NULL;
 
-    cf_error_set(err, CF_ERROR_ENGINE, ENOENT, "no Docker Engine at %s (%s): there is no such socket", endpoint->url,
+    cf_error_set(err, CF_ERROR_ENGINE, ENOENT,
+                 "no Docker Engine at %s (%s): there is no such socket", endpoint->url,
                  endpoint->source);
-    if (runtime != NULL && asprintf(&rootless, "%s/docker.sock", runtime) >= 0 && access(rootless, F_OK) == 0)
+    if (runtime != NULL && asprintf(&rootless, "%s/docker.sock", runtime) >= 0 &&
+        access(rootless, F_OK) == 0)
         return cf_error_fix(err, "a rootless engine is there: --engine unix://%s", rootless);
-    return cf_error_fix(err, "start the engine (`sudo systemctl start docker`), or name it with --engine or DOCKER_HOST");
+    return cf_error_fix(err, "start the engine (`sudo systemctl start docker`), or name it "
+                             "with --engine or DOCKER_HOST");
 }
 
 static int
-explain_unix(const struct cf_endpoint *endpoint, int os_errno, const char *detail, struct cf_error *err)
+explain_unix(const struct cf_endpoint *endpoint, int os_errno, const char *detail,
+             struct cf_error *err)
 {
     struct stat st;
 
@@ -65,33 +76,41 @@ explain_unix(const struct cf_endpoint *endpoint, int os_errno, const char *detai
     if (os_errno == EACCES || os_errno == EPERM)
         return no_permission(endpoint, err);
     if (stat(endpoint->unix_path, &st) == 0 && !S_ISSOCK(st.st_mode)) {
-        cf_error_set(err, CF_ERROR_ENGINE, ENOTSOCK, "no Docker Engine at %s (%s): that is not a socket", endpoint->url,
+        cf_error_set(err, CF_ERROR_ENGINE, ENOTSOCK,
+                     "no Docker Engine at %s (%s): that is not a socket", endpoint->url,
                      endpoint->source);
         return cf_error_fix(err, "name the engine's socket with --engine or DOCKER_HOST");
     }
     if (os_errno == ECONNREFUSED || os_errno == 0)
-        cf_error_set(err, CF_ERROR_ENGINE, ECONNREFUSED, "no Docker Engine at %s (%s): nobody listens on the socket",
+        cf_error_set(err, CF_ERROR_ENGINE, ECONNREFUSED,
+                     "no Docker Engine at %s (%s): nobody listens on the socket",
                      endpoint->url, endpoint->source);
     else
-        cf_error_set(err, CF_ERROR_ENGINE, os_errno, "no Docker Engine at %s (%s): %s", endpoint->url, endpoint->source,
-                     strerror(os_errno));
-    return cf_error_fix(err, "start the engine (`sudo systemctl start docker`), or name it with --engine or DOCKER_HOST");
+        cf_error_set(err, CF_ERROR_ENGINE, os_errno, "no Docker Engine at %s (%s): %s",
+                     endpoint->url, endpoint->source, strerror(os_errno));
+    return cf_error_fix(err, "start the engine (`sudo systemctl start docker`), or name it "
+                             "with --engine or DOCKER_HOST");
 }
 
 int
-cf_endpoint_explain(const struct cf_endpoint *endpoint, int os_errno, const char *detail, struct cf_error *err)
+cf_endpoint_explain(const struct cf_endpoint *endpoint, int os_errno, const char *detail,
+                    struct cf_error *err)
 {
     if (endpoint->unix_path != NULL)
         return explain_unix(endpoint, os_errno, detail, err);
-    cf_error_set(err, CF_ERROR_ENGINE, os_errno, "no Docker Engine at %s (%s): %s", endpoint->url, endpoint->source,
-                 os_errno != 0 ? strerror(os_errno) : detail);
-    return cf_error_fix(err, "check host and port, that the engine listens there, and that nothing between drops it");
+    cf_error_set(err, CF_ERROR_ENGINE, os_errno, "no Docker Engine at %s (%s): %s",
+                 endpoint->url, endpoint->source, os_errno != 0 ? strerror(os_errno) : detail);
+    return cf_error_fix(err, "check host and port, that the engine listens there, and that "
+                             "nothing between drops it");
 }
 
 int
-cf_endpoint_explain_tls(const struct cf_endpoint *endpoint, const char *detail, struct cf_error *err)
+cf_endpoint_explain_tls(const struct cf_endpoint *endpoint, const char *detail,
+                        struct cf_error *err)
 {
-    cf_error_set(err, CF_ERROR_ENGINE, 0, "TLS with %s (%s) failed: %s", endpoint->url, endpoint->source, detail);
-    return cf_error_fix(err, "check ca.pem, cert.pem and key.pem in DOCKER_CERT_PATH (or the docker context), and that "
+    cf_error_set(err, CF_ERROR_ENGINE, 0, "TLS with %s (%s) failed: %s", endpoint->url,
+                 endpoint->source, detail);
+    return cf_error_fix(err, "check ca.pem, cert.pem and key.pem in DOCKER_CERT_PATH (or the "
+                             "docker context), and that "
                              "the engine's certificate names this host");
 }

@@ -28,7 +28,8 @@ read_all(int fd, char *to, size_t size, size_t *ret_len)
 }
 
 static int
-read_fd(int fd, const char *path, size_t limit_bytes, char **ret_bytes, size_t *ret_len, struct cf_error *err)
+read_fd(int fd, const char *path, size_t limit_bytes, char **ret_bytes, size_t *ret_len,
+        struct cf_error *err)
 {
     struct stat st;
 
@@ -37,7 +38,8 @@ read_fd(int fd, const char *path, size_t limit_bytes, char **ret_bytes, size_t *
     if (!S_ISREG(st.st_mode))
         return cf_error_set(err, CF_ERROR_CONFIG, EINVAL, "%s is not a regular file", path);
     if ((uint64_t)st.st_size > limit_bytes)
-        return cf_error_set(err, CF_ERROR_TOO_LARGE, EFBIG, "%s is larger than %zu bytes", path, limit_bytes);
+        return cf_error_set(err, CF_ERROR_TOO_LARGE, EFBIG, "%s is larger than %zu bytes",
+                            path, limit_bytes);
     cf_auto_free char *bytes = malloc((size_t)st.st_size + 1);
     if (bytes == NULL)
         return cf_error_memory(err);
@@ -49,7 +51,8 @@ read_fd(int fd, const char *path, size_t limit_bytes, char **ret_bytes, size_t *
 }
 
 int
-cf_file_read(const char *path, size_t limit_bytes, char **ret_bytes, size_t *ret_len, struct cf_error *err)
+cf_file_read(const char *path, size_t limit_bytes, char **ret_bytes, size_t *ret_len,
+             struct cf_error *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a fifo must not hold us up */
 

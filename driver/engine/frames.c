@@ -9,8 +9,9 @@ open_frame(struct cf_frames *frames, struct cf_error *err)
     const unsigned char *h = frames->head;
 
     if (h[0] > 3 || h[1] != 0 || h[2] != 0 || h[3] != 0)
-        return cf_error_set(err, CF_ERROR_ENGINE, 0, "attach stream: %02x %02x %02x %02x is not a frame header",
-                            h[0], h[1], h[2], h[3]);
+        return cf_error_set(err, CF_ERROR_ENGINE, 0,
+                            "attach stream: %02x %02x %02x %02x is not a frame header", h[0],
+                            h[1], h[2], h[3]);
     frames->type = h[0];
     frames->left = (uint32_t)h[4] << 24 | (uint32_t)h[5] << 16 | (uint32_t)h[6] << 8 | h[7];
     frames->head_len = 0;
@@ -19,8 +20,8 @@ open_frame(struct cf_frames *frames, struct cf_error *err)
 
 int
 cf_frames_feed(struct cf_frames *frames, const char *bytes, size_t len,
-               int (*on_payload)(void *user, unsigned type, const char *bytes, size_t len), void *user,
-               struct cf_error *err)
+               int (*on_payload)(void *user, unsigned type, const char *bytes, size_t len),
+               void *user, struct cf_error *err)
 {
     while (len > 0) {
         size_t take;

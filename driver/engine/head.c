@@ -1,4 +1,5 @@
-/* A status line and headers, of which two matter. Interim answers (1xx but 101) are skipped. */
+/* A status line and headers, of which two matter. Interim answers (1xx but 101) are skipped.
+ */
 #include "engine/head.h"
 #include "base/str.h"
 
@@ -8,12 +9,15 @@
 static int
 read_status(struct cf_head *head, const char *line, struct cf_error *err)
 {
-    if (strncmp(line, "HTTP/1.", 7) != 0 || (line[7] != '0' && line[7] != '1') || line[8] != ' ')
-        return cf_error_set(err, CF_ERROR_ENGINE, 0, "the engine's answer is not HTTP/1.1 but \"%.40s\"", line);
+    if (strncmp(line, "HTTP/1.", 7) != 0 || (line[7] != '0' && line[7] != '1') ||
+        line[8] != ' ')
+        return cf_error_set(err, CF_ERROR_ENGINE, 0,
+                            "the engine's answer is not HTTP/1.1 but \"%.40s\"", line);
     head->status = 0;
     for (int i = 9; i < 12; i++) {
         if (line[i] < '0' || line[i] > '9')
-            return cf_error_set(err, CF_ERROR_ENGINE, 0, "the engine's answer has no status: \"%.40s\"", line);
+            return cf_error_set(err, CF_ERROR_ENGINE, 0,
+                                "the engine's answer has no status: \"%.40s\"", line);
         head->status = head->status * 10 + (line[i] - '0');
     }
     return 0;
@@ -81,11 +85,13 @@ cf_head_feed(struct cf_head *head, const char *bytes, size_t len, struct cf_erro
 {
     for (size_t at = 0; at < len; at++) {
         if (head->len == sizeof head->bytes)
-            return cf_error_set(err, CF_ERROR_ENGINE, 0, "the engine's answer has a head over %u bytes",
+            return cf_error_set(err, CF_ERROR_ENGINE, 0,
+                                "the engine's answer has a head over %u bytes",
                                 CF_HEAD_LIMIT_BYTES);
         head->bytes[head->len++] = bytes[at];
         if (head->len == 7 && memcmp(head->bytes, "HTTP/1.", 7) != 0)
-            return cf_error_set(err, CF_ERROR_ENGINE, 0, "the engine's answer is not HTTP/1.1");
+            return cf_error_set(err, CF_ERROR_ENGINE, 0,
+                                "the engine's answer is not HTTP/1.1");
         if (bytes[at] == '\n' && ends_blank(head) && read_lines(head, err) < 0)
             return -1;
         if (head->is_whole)

@@ -1,4 +1,5 @@
-/* engine/head.h: the head of the answer to an upgrade request; this room's own header; pure. */
+/* engine/head.h: the head of the answer to an upgrade request; this room's own header; pure.
+ */
 #ifndef CF_ENGINE_HEAD_H
 #define CF_ENGINE_HEAD_H
 
@@ -19,8 +20,9 @@ struct cf_head { /* zeroed is ready */
     bool is_chunked;
 };
 
-/* Takes bytes up to and with the blank line. Returns how many were taken (all, until whole), or
- * -1 with CF_ERROR_ENGINE: not HTTP/1.x, a head over 16 KiB. What follows is the stream's. */
+/* Takes bytes up to and with the blank line. Returns how many were taken (all, until whole),
+ * or -1 with CF_ERROR_ENGINE: not HTTP/1.x, a head over 16 KiB. What follows is the stream's.
+ */
 long cf_head_feed(struct cf_head *head, const char *bytes, size_t len, struct cf_error *err);
 
 #endif

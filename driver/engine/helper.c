@@ -26,8 +26,8 @@ struct cf_engine_helper {
     void *user;
     char *registry, *program;
     json_t *config;
-    json_t *auth;           /* the answer */
-    struct cf_error err;    /* or why not */
+    json_t *auth;        /* the answer */
+    struct cf_error err; /* or why not */
     uv_timer_t timer;
     uv_process_t process;
     uv_pipe_t in, out;
@@ -107,7 +107,8 @@ kill_helper(struct cf_engine_helper *helper)
         (void)uv_process_kill(&helper->process, SIGKILL); /* already gone is as good */
 }
 
-/* ---- the program --------------------------------------------------------------------------------- */
+/* ---- the program
+ * --------------------------------------------------------------------------------- */
 
 static void
 take_answer(struct cf_engine_helper *helper)
@@ -115,16 +116,19 @@ take_answer(struct cf_engine_helper *helper)
     const char *text = helper->output.data != NULL ? helper->output.data : "";
 
     if (helper->exit_code == 0) {
-        if (cf_auth_from_helper(text, helper->output.len, helper->registry, &helper->auth, &helper->err) < 0)
+        if (cf_auth_from_helper(text, helper->output.len, helper->registry, &helper->auth,
+                                &helper->err) < 0)
             cf_error_wrap(&helper->err, "credential helper %s", helper->program);
     } else if (strstr(text, "credentials not found") != NULL) {
-        if (cf_auth_from_file(helper->config, helper->registry, &helper->auth, &helper->err) < 0)
+        if (cf_auth_from_file(helper->config, helper->registry, &helper->auth, &helper->err) <
+            0)
             helper->auth = NULL;
     } else {
-        cf_error_set(&helper->err, CF_ERROR_CONFIG, (int)helper->exit_code, "credential helper %s ended with %lld: %.200s",
-                     helper->program, (long long)helper->exit_code, text);
-        cf_error_fix(&helper->err, "run `echo %s | %s get` to see what it says", cf_auth_server(helper->registry),
-                     helper->program);
+        cf_error_set(&helper->err, CF_ERROR_CONFIG, (int)helper->exit_code,
+                     "credential helper %s ended with %lld: %.200s", helper->program,
+                     (long long)helper->exit_code, text);
+        cf_error_fix(&helper->err, "run `echo %s | %s get` to see what it says",
+                     cf_auth_server(helper->registry), helper->program);
     }
 }
 
@@ -169,7 +173,8 @@ on_output(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
     uv_read_stop(stream);
     helper->out_ended = true;
     if (got > 0) {
-        cf_error_set(&helper->err, CF_ERROR_CONFIG, 0, "credential helper %s printed more than %u bytes", helper->program,
+        cf_error_set(&helper->err, CF_ERROR_CONFIG, 0,
+                     "credential helper %s printed more than %u bytes", helper->program,
                      HELPER_LIMIT_BYTES);
         kill_helper(helper);
         report(helper);
@@ -191,14 +196,19 @@ static int
 spawn(struct cf_engine_helper *helper, struct cf_error *err)
 {
     uv_loop_t *loop = helper->engine->loop;
-    char *argv[] = { helper->program, "get", NULL };
+    char *argv[] = {helper->program, "get", NULL};
     uv_stdio_container_t stdio[3] = {
-        { .flags = UV_CREATE_PIPE | UV_READABLE_PIPE, .data.stream = (uv_stream_t *)&helper->in },
-        { .flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&helper->out },
-        { .flags = UV_IGNORE },
+        {.flags = UV_CREATE_PIPE | UV_READABLE_PIPE,
+         .data.stream = (uv_stream_t *)&helper->in},
+        {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE,
+         .data.stream = (uv_stream_t *)&helper->out},
+        {.flags = UV_IGNORE},
     };
-    uv_process_options_t options = { .exit_cb = on_ended, .file = helper->program, .args = argv, .stdio = stdio,
-                                     .stdio_count = 3 };
+    uv_process_options_t options = {.exit_cb = on_ended,
+                                    .file = helper->program,
+                                    .args = argv,
+                                    .stdio = stdio,
+                                    .stdio_count = 3};
 
     (void)uv_pipe_init(loop, &helper->in, 0); /* these only set fields: they cannot fail */
     (void)uv_pipe_init(loop, &helper->out, 0);
@@ -206,17 +216,21 @@ spawn(struct cf_engine_helper *helper, struct cf_error *err)
     helper->handles_open += 3;
     int rc = uv_spawn(loop, &helper->process, &options);
     if (rc < 0) {
-        cf_error_set(err, CF_ERROR_CONFIG, -rc, "credential helper %s cannot be run: %s", helper->program, uv_strerror(rc));
-        return cf_error_fix(err, "install it, or take credsStore/credHelpers out of %s/config.json",
+        cf_error_set(err, CF_ERROR_CONFIG, -rc, "credential helper %s cannot be run: %s",
+                     helper->program, uv_strerror(rc));
+        return cf_error_fix(err,
+                            "install it, or take credsStore/credHelpers out of %s/config.json",
                             helper->engine->config_dir);
     }
     helper->runs = true;
     uv_buf_t line = uv_buf_init((char *)cf_auth_server(helper->registry),
                                 (unsigned)strlen(cf_auth_server(helper->registry)));
     helper->write.data = helper;
-    (void)uv_read_start((uv_stream_t *)&helper->out, on_alloc, on_output); /* a fresh pipe: cannot fail */
+    (void)uv_read_start((uv_stream_t *)&helper->out, on_alloc,
+                        on_output); /* a fresh pipe: cannot fail */
     if (uv_write(&helper->write, (uv_stream_t *)&helper->in, &line, 1, on_asked) < 0)
-        close_handle((uv_handle_t *)&helper->in); /* then it reads an empty question and says so */
+        close_handle(
+            (uv_handle_t *)&helper->in); /* then it reads an empty question and says so */
     return 0;
 }
 
@@ -226,7 +240,8 @@ on_timer(uv_timer_t *timer)
     struct cf_engine_helper *helper = timer->data;
 
     if (helper->program != NULL && helper->err.kind == CF_ERROR_NONE) {
-        cf_error_set(&helper->err, CF_ERROR_CONFIG, 0, "credential helper %s did not answer within %u s", helper->program,
+        cf_error_set(&helper->err, CF_ERROR_CONFIG, 0,
+                     "credential helper %s did not answer within %u s", helper->program,
                      HELPER_MS / 1000);
         kill_helper(helper);
     }
@@ -237,8 +252,8 @@ static bool
 is_program_name(const char *name)
 {
     for (const char *c = name; *c != '\0'; c++)
-        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
-              strchr("._-", *c) != NULL))
+        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
+              (*c >= '0' && *c <= '9') || strchr("._-", *c) != NULL))
             return false;
     return name[0] != '\0' && strlen(name) < 100;
 }
@@ -250,12 +265,14 @@ look_up(struct cf_engine_helper *helper)
     const char *name = cf_auth_helper_name(helper->config, helper->registry);
 
     if (name == NULL) {
-        if (cf_auth_from_file(helper->config, helper->registry, &helper->auth, &helper->err) < 0)
+        if (cf_auth_from_file(helper->config, helper->registry, &helper->auth, &helper->err) <
+            0)
             helper->auth = NULL; /* why is in helper->err */
         return;
     }
     if (!is_program_name(name)) {
-        cf_error_set(&helper->err, CF_ERROR_CONFIG, 0, "config.json: \"%s\" is not a credential helper's name", name);
+        cf_error_set(&helper->err, CF_ERROR_CONFIG, 0,
+                     "config.json: \"%s\" is not a credential helper's name", name);
         return;
     }
     if (asprintf(&helper->program, "docker-credential-%s", name) < 0) {
@@ -267,10 +284,12 @@ look_up(struct cf_engine_helper *helper)
 }
 
 int
-cf_engine_auth_find(struct cf_engine *engine, const char *registry, cf_auth_done_fn *done, void *user, struct cf_error *err)
+cf_engine_auth_find(struct cf_engine *engine, const char *registry, cf_auth_done_fn *done,
+                    void *user, struct cf_error *err)
 {
     if (engine->is_closing)
-        return cf_error_set(err, CF_ERROR_CANCELED, 0, "the engine's connections are being closed");
+        return cf_error_set(err, CF_ERROR_CANCELED, 0,
+                            "the engine's connections are being closed");
     json_t *config = cf_docker_config_load(engine->config_dir, err);
     if (config == NULL)
         return -1;
@@ -285,7 +304,8 @@ cf_engine_auth_find(struct cf_engine *engine, const char *registry, cf_auth_done
     helper->done = done;
     helper->user = user;
     cf_buf_init(&helper->output, HELPER_LIMIT_BYTES);
-    (void)uv_timer_init(engine->loop, &helper->timer); /* only links it into the loop: cannot fail */
+    (void)uv_timer_init(engine->loop,
+                        &helper->timer); /* only links it into the loop: cannot fail */
     helper->timer.data = helper;
     helper->handles_open = 1;
     helper->next = engine->helpers;
@@ -302,12 +322,15 @@ cf_engine_auth_find(struct cf_engine *engine, const char *registry, cf_auth_done
 void
 cf_engine_helpers_cancel(struct cf_engine *engine)
 {
-    for (struct cf_engine_helper *helper = engine->helpers; helper != NULL; helper = helper->next) {
+    for (struct cf_engine_helper *helper = engine->helpers; helper != NULL;
+         helper = helper->next) {
         if (helper->reported)
             continue;
         kill_helper(helper);
         if (helper->err.kind == CF_ERROR_NONE)
-            cf_error_set(&helper->err, CF_ERROR_CANCELED, 0, "looking up credentials was canceled");
-        uv_timer_start(&helper->timer, on_timer, 0, 0); /* told from the loop, not from inside close */
+            cf_error_set(&helper->err, CF_ERROR_CANCELED, 0,
+                         "looking up credentials was canceled");
+        uv_timer_start(&helper->timer, on_timer, 0,
+                       0); /* told from the loop, not from inside close */
     }
 }

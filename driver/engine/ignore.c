@@ -39,7 +39,8 @@ struct cf_ignore {
     bool has_brings_back;
 };
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading
+ * --------------------------------------------------------------------------------- */
 
 /* Removes ".", doubled slashes and what ".." takes back, and slashes at both ends. */
 static void
@@ -48,7 +49,8 @@ clean_path(char *text)
     char *parts[MAX_PATTERN_BYTES / 2 + 1], *save = NULL;
     size_t n = 0, at = 0;
 
-    for (char *part = strtok_r(text, "/", &save); part != NULL; part = strtok_r(NULL, "/", &save)) {
+    for (char *part = strtok_r(text, "/", &save); part != NULL;
+         part = strtok_r(NULL, "/", &save)) {
         if (strcmp(part, ".") == 0)
             continue;
         if (strcmp(part, "..") == 0 && n > 0 && strcmp(parts[n - 1], "..") != 0)
@@ -134,7 +136,8 @@ compile(struct pattern *pattern, struct cf_error *err)
     while (at < len) {
         at = read_token(pattern->text, at, &pattern->tokens[pattern->count++]);
         if (at == 0)
-            return cf_error_set(err, CF_ERROR_CONFIG, 0, "\"%s\" is not a pattern (an open [ or a \\ at its end)",
+            return cf_error_set(err, CF_ERROR_CONFIG, 0,
+                                "\"%s\" is not a pattern (an open [ or a \\ at its end)",
                                 pattern->text);
     }
     return 0;
@@ -145,16 +148,18 @@ pattern_release(struct pattern *pattern)
 {
     free(pattern->text);
     free(pattern->tokens);
-    *pattern = (struct pattern){ 0 };
+    *pattern = (struct pattern){0};
 }
 
 static int
-push_pattern(struct cf_ignore *ignore, const char *text, bool brings_back, struct cf_error *err)
+push_pattern(struct cf_ignore *ignore, const char *text, bool brings_back,
+             struct cf_error *err)
 {
-    struct pattern pattern = { .brings_back = brings_back };
+    struct pattern pattern = {.brings_back = brings_back};
 
     if (strlen(text) > MAX_PATTERN_BYTES)
-        return cf_error_set(err, CF_ERROR_TOO_LARGE, 0, "a pattern is longer than %u bytes", MAX_PATTERN_BYTES);
+        return cf_error_set(err, CF_ERROR_TOO_LARGE, 0, "a pattern is longer than %u bytes",
+                            MAX_PATTERN_BYTES);
     if (ignore->count == MAX_PATTERNS)
         return cf_error_set(err, CF_ERROR_TOO_LARGE, 0, "more than %u patterns", MAX_PATTERNS);
     if (ignore->count == ignore->size) {
@@ -168,7 +173,8 @@ push_pattern(struct cf_ignore *ignore, const char *text, bool brings_back, struc
     if (cf_str_copy(&pattern.text, text, err) < 0)
         return -1;
     clean_path(pattern.text);
-    if (pattern.text[0] == '\0' && cf_str_copy(&pattern.text, ".", err) < 0) /* "/" names the root, which stays */
+    if (pattern.text[0] == '\0' &&
+        cf_str_copy(&pattern.text, ".", err) < 0) /* "/" names the root, which stays */
         return -1;
     if (compile(&pattern, err) < 0) {
         pattern_release(&pattern);
@@ -220,7 +226,8 @@ read_lines(struct cf_ignore *ignore, const char *bytes, size_t len, struct cf_er
         const char *stop = memchr(bytes, '\n', (size_t)(end - bytes));
         size_t n = (size_t)((stop != NULL ? stop : end) - bytes);
         if (n > MAX_PATTERN_BYTES)
-            return cf_error_set(err, CF_ERROR_TOO_LARGE, 0, "line %u is longer than %u bytes", number, MAX_PATTERN_BYTES);
+            return cf_error_set(err, CF_ERROR_TOO_LARGE, 0, "line %u is longer than %u bytes",
+                                number, MAX_PATTERN_BYTES);
         if (memchr(bytes, '\0', n) != NULL)
             return cf_error_set(err, CF_ERROR_CONFIG, 0, "line %u holds a NUL byte", number);
         memcpy(line, bytes, n);
@@ -233,7 +240,8 @@ read_lines(struct cf_ignore *ignore, const char *bytes, size_t len, struct cf_er
 }
 
 int
-cf_ignore_parse(const char *bytes, size_t len, struct cf_ignore **ret_ignore, struct cf_error *err)
+cf_ignore_parse(const char *bytes, size_t len, struct cf_ignore **ret_ignore,
+                struct cf_error *err)
 {
     struct cf_ignore *ignore = calloc(1, sizeof *ignore);
 
@@ -261,19 +269,22 @@ cf_ignore_free(struct cf_ignore *ignore)
 int
 cf_ignore_keep(struct cf_ignore *ignore, const char *path, struct cf_error *err)
 {
-    struct cf_buf quoted = { 0 };
+    struct cf_buf quoted = {0};
 
     for (const char *c = path; *c != '\0'; c++) {
         if (strchr("*?[\\", *c) != NULL)
             (void)cf_buf_adds(&quoted, "\\");
         (void)cf_buf_add(&quoted, c, 1);
     }
-    int rc = quoted.failed || quoted.data == NULL ? cf_error_memory(err) : push_pattern(ignore, quoted.data, true, err);
+    int rc = quoted.failed || quoted.data == NULL
+                 ? cf_error_memory(err)
+                 : push_pattern(ignore, quoted.data, true, err);
     cf_buf_release(&quoted);
     return rc;
 }
 
-/* ---- matching --------------------------------------------------------------------------------- */
+/* ---- matching
+ * --------------------------------------------------------------------------------- */
 
 static bool
 class_has(const char *text, const struct token *token, char byte)
@@ -301,8 +312,9 @@ class_has(const char *text, const struct token *token, char byte)
 }
 
 /*
- * State 2i: before token i. State 2i+1: inside token i, which is PARTS and has taken bytes. What
- * takes no byte (STAR, PARTS, EVERYTHING standing for nothing) is followed when a state is added.
+ * State 2i: before token i. State 2i+1: inside token i, which is PARTS and has taken bytes.
+ * What takes no byte (STAR, PARTS, EVERYTHING standing for nothing) is followed when a state
+ * is added.
  */
 static void
 add_state(const struct pattern *pattern, bool *states, size_t state)
@@ -358,7 +370,8 @@ static bool
 pattern_matches(const struct pattern *pattern, const char *path, size_t len)
 {
     size_t count = 2 * pattern->count + 1;
-    bool *now = calloc(2 * count + 2, sizeof *now), *next = now != NULL ? now + count + 1 : NULL;
+    bool *now = calloc(2 * count + 2, sizeof *now),
+         *next = now != NULL ? now + count + 1 : NULL;
     bool matched = false, *memory = now;
 
     if (now == NULL)
@@ -415,8 +428,10 @@ cf_ignore_may_return_beneath(const struct cf_ignore *ignore, const char *dir)
         size_t plain = strcspn(pattern->text, "*?[\\"), n = plain < len ? plain : len;
         if (strncmp(pattern->text, dir, n) != 0)
             continue;
-        /* a pattern with signs in it may mean anything from there on: look, rather than lose it */
-        if (pattern->text[plain] != '\0' || (plain >= len && (pattern->text[len] == '\0' || pattern->text[len] == '/')))
+        /* a pattern with signs in it may mean anything from there on: look, rather than lose
+         * it */
+        if (pattern->text[plain] != '\0' ||
+            (plain >= len && (pattern->text[len] == '\0' || pattern->text[len] == '/')))
             return true;
     }
     return false;

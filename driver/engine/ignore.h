@@ -14,11 +14,13 @@
 struct cf_ignore;
 
 /* Errors (CF_ERROR_CONFIG) name the line. At most 10,000 patterns of at most 4,096 bytes. */
-CF_CHECKED int cf_ignore_parse(const char *bytes, size_t len, struct cf_ignore **ret_ignore, struct cf_error *err);
+CF_CHECKED int cf_ignore_parse(const char *bytes, size_t len, struct cf_ignore **ret_ignore,
+                               struct cf_error *err);
 void cf_ignore_free(struct cf_ignore *ignore);
 
 /* Adds "!path", so that it is sent whatever the file says. */
-CF_CHECKED int cf_ignore_keep(struct cf_ignore *ignore, const char *path, struct cf_error *err);
+CF_CHECKED int cf_ignore_keep(struct cf_ignore *ignore, const char *path,
+                              struct cf_error *err);
 
 /* `path` is relative, with slashes, without "./". */
 bool cf_ignore_matches(const struct cf_ignore *ignore, const char *path);

@@ -20,7 +20,7 @@ struct cf_engine {
     struct cf_http_client *http;
     struct cf_engine_facts facts; /* api_version "" before connect */
     bool is_closing, http_closed;
-    int parts_open;             /* credential helpers and build contexts with work in the loop */
+    int parts_open; /* credential helpers and build contexts with work in the loop */
     struct cf_engine_helper *helpers;
     void (*on_closed)(void *user);
     void *closed_user;
@@ -36,16 +36,20 @@ struct cf_stream_target cf_engine_target(const struct cf_engine *engine);
 
 /* cf_engine_call, and each header of the answer too. */
 typedef void cf_engine_header_fn(void *user, const char *name, const char *value);
-int cf_engine_call_with_headers(struct cf_engine *engine, const struct cf_engine_request *request,
-                                cf_engine_header_fn *on_header, cf_engine_done_fn *done, void *user,
-                                struct cf_engine_call **ret_call, struct cf_error *err);
+int cf_engine_call_with_headers(struct cf_engine *engine,
+                                const struct cf_engine_request *request,
+                                cf_engine_header_fn *on_header, cf_engine_done_fn *done,
+                                void *user, struct cf_engine_call **ret_call,
+                                struct cf_error *err);
 
 /* Sends `request` to the path in `path`, which is released either way. */
-int cf_engine_send(struct cf_engine *engine, struct cf_buf *path, struct cf_engine_request request,
-                   cf_engine_done_fn *done, void *user, struct cf_engine_call **ret_call, struct cf_error *err);
+int cf_engine_send(struct cf_engine *engine, struct cf_buf *path,
+                   struct cf_engine_request request, cf_engine_done_fn *done, void *user,
+                   struct cf_engine_call **ret_call, struct cf_error *err);
 
-/* Fills `err` for an answer that is an error: "engine answered 404 to GET /x: message". Returns -1. */
-int cf_engine_refusal(const char *method, const char *path, int http_status, const char *body, size_t len,
-                      struct cf_error *err);
+/* Fills `err` for an answer that is an error: "engine answered 404 to GET /x: message".
+ * Returns -1. */
+int cf_engine_refusal(const char *method, const char *path, int http_status, const char *body,
+                      size_t len, struct cf_error *err);
 
 #endif

@@ -4,12 +4,13 @@
 
 #include <string.h>
 
-static const struct cf_json_limits object_limits = { .bytes = CF_OBJECT_LIMIT_BYTES, .depth = 64, .nodes = 100000 };
+static const struct cf_json_limits object_limits = {
+    .bytes = CF_OBJECT_LIMIT_BYTES, .depth = 64, .nodes = 100000};
 
 void
 cf_objects_init(struct cf_objects *objects)
 {
-    *objects = (struct cf_objects){ 0 };
+    *objects = (struct cf_objects){0};
     cf_buf_init(&objects->text, CF_OBJECT_LIMIT_BYTES);
 }
 
@@ -42,7 +43,8 @@ step(struct cf_objects *objects, char c)
 }
 
 static int
-emit(struct cf_objects *objects, int (*on_object)(void *, json_t *), void *user, struct cf_error *err)
+emit(struct cf_objects *objects, int (*on_object)(void *, json_t *), void *user,
+     struct cf_error *err)
 {
     json_t *object = cf_json_parse(objects->text.data, objects->text.len, &object_limits, err);
 
@@ -62,7 +64,8 @@ collect(struct cf_objects *objects, const char *bytes, size_t len, struct cf_err
 {
     if (cf_buf_add(&objects->text, bytes, len) == 0)
         return 0;
-    return cf_error_set(err, CF_ERROR_ENGINE, 0, "engine's progress stream: an object is larger than %u bytes",
+    return cf_error_set(err, CF_ERROR_ENGINE, 0,
+                        "engine's progress stream: an object is larger than %u bytes",
                         CF_OBJECT_LIMIT_BYTES);
 }
 
@@ -73,8 +76,8 @@ is_space(char c)
 }
 
 int
-cf_objects_feed(struct cf_objects *objects, const char *bytes, size_t len, int (*on_object)(void *, json_t *),
-                void *user, struct cf_error *err)
+cf_objects_feed(struct cf_objects *objects, const char *bytes, size_t len,
+                int (*on_object)(void *, json_t *), void *user, struct cf_error *err)
 {
     size_t at = 0;
 
@@ -85,7 +88,8 @@ cf_objects_feed(struct cf_objects *objects, const char *bytes, size_t len, int (
                 continue;
             }
             if (bytes[at] != '{')
-                return cf_error_set(err, CF_ERROR_ENGINE, 0, "engine's progress stream: unexpected \"%.*s\"",
+                return cf_error_set(err, CF_ERROR_ENGINE, 0,
+                                    "engine's progress stream: unexpected \"%.*s\"",
                                     (int)(len - at < 40 ? len - at : 40), bytes + at);
         }
         size_t begin = at;

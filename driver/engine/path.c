@@ -1,4 +1,5 @@
-/* Percent-encoding (RFC 3986). Failures stay in the buffer's own flag until the caller looks. */
+/* Percent-encoding (RFC 3986). Failures stay in the buffer's own flag until the caller looks.
+ */
 #include "engine/path.h"
 #include "engine/engine.h"
 
@@ -7,8 +8,8 @@
 static bool
 is_unreserved(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
-           c == '_' || c == '~';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           c == '-' || c == '.' || c == '_' || c == '~';
 }
 
 static void

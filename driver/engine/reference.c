@@ -1,7 +1,7 @@
 /*
- * Image references by the distribution grammar: [domain/]path[:tag][@digest]. The first part is
- * a domain when it holds a dot or a colon, or is "localhost"; without one the name belongs to
- * docker.io. The repository stays as it was written, since that is what the Engine wants.
+ * Image references by the distribution grammar: [domain/]path[:tag][@digest]. The first part
+ * is a domain when it holds a dot or a colon, or is "localhost"; without one the name belongs
+ * to docker.io. The repository stays as it was written, since that is what the Engine wants.
  */
 #include "base/str.h"
 #include "engine/engine.h"
@@ -114,13 +114,16 @@ is_tag(const char *text)
 static int
 bad(const char *text, const char *why, struct cf_error *err)
 {
-    return cf_error_set(err, CF_ERROR_CONFIG, 0, "\"%.300s\" is not an image reference: %s", text, why);
+    return cf_error_set(err, CF_ERROR_CONFIG, 0, "\"%.300s\" is not an image reference: %s",
+                        text, why);
 }
 
 static int
-take_digest(const char *text, const char *digest, struct cf_image_ref *ref, struct cf_error *err)
+take_digest(const char *text, const char *digest, struct cf_image_ref *ref,
+            struct cf_error *err)
 {
-    if (strncmp(digest, "sha256:", 7) != 0 || strlen(digest) != 71 || !cf_is_hex(digest + 7, 64))
+    if (strncmp(digest, "sha256:", 7) != 0 || strlen(digest) != 71 ||
+        !cf_is_hex(digest + 7, 64))
         return bad(text, "its digest is not sha256: and 64 lower-case hex digits", err);
     snprintf(ref->digest, sizeof ref->digest, "%s", digest);
     return 0;
@@ -132,8 +135,9 @@ take_name(const char *text, const char *name, struct cf_image_ref *ref, struct c
 {
     const char *slash = strchr(name, '/');
     size_t first = slash != NULL ? (size_t)(slash - name) : 0;
-    bool has_domain = slash != NULL && (memchr(name, '.', first) != NULL || memchr(name, ':', first) != NULL ||
-                                        (first == 9 && strncmp(name, "localhost", 9) == 0));
+    bool has_domain = slash != NULL &&
+                      (memchr(name, '.', first) != NULL || memchr(name, ':', first) != NULL ||
+                       (first == 9 && strncmp(name, "localhost", 9) == 0));
     const char *path = has_domain ? slash + 1 : name;
 
     if (strlen(name) > 255)
@@ -141,8 +145,10 @@ take_name(const char *text, const char *name, struct cf_image_ref *ref, struct c
     if (has_domain && !is_domain(name, first))
         return bad(text, "its registry is not HOST[:PORT]", err);
     if (!is_repo_path(path, strlen(path)))
-        return bad(text, "a repository is lower-case letters and digits, joined by . _ - and /", err);
-    snprintf(ref->domain, sizeof ref->domain, "%.*s", has_domain ? (int)first : 9, has_domain ? name : "docker.io");
+        return bad(
+            text, "a repository is lower-case letters and digits, joined by . _ - and /", err);
+    snprintf(ref->domain, sizeof ref->domain, "%.*s", has_domain ? (int)first : 9,
+             has_domain ? name : "docker.io");
     snprintf(ref->repo, sizeof ref->repo, "%s", name);
     return 0;
 }
@@ -150,7 +156,7 @@ take_name(const char *text, const char *name, struct cf_image_ref *ref, struct c
 int
 cf_image_ref_parse(const char *text, struct cf_image_ref *ret_ref, struct cf_error *err)
 {
-    struct cf_image_ref ref = { 0 };
+    struct cf_image_ref ref = {0};
 
     if (strlen(text) > 512)
         return bad(text, "it is longer than 512 characters", err);
@@ -168,7 +174,8 @@ cf_image_ref_parse(const char *text, struct cf_image_ref *ret_ref, struct cf_err
     if (colon != NULL) {
         *colon = '\0';
         if (!is_tag(colon + 1))
-            return bad(text, "its tag is not a word of at most 128 letters, digits, _ . -", err);
+            return bad(text, "its tag is not a word of at most 128 letters, digits, _ . -",
+                       err);
         snprintf(ref.tag, sizeof ref.tag, "%s", colon + 1);
     }
     if (take_name(text, name, &ref, err) < 0)

@@ -1,5 +1,5 @@
-/* The named requests about containers, volumes, networks, archives and events. Each is a path, a
- * deadline and which status counts as done. */
+/* The named requests about containers, volumes, networks, archives and events. Each is a path,
+ * a deadline and which status counts as done. */
 #include "base/str.h"
 #include "engine/internal.h"
 #include "engine/path.h"
@@ -7,16 +7,16 @@
 
 #include <string.h>
 
-#define QUICK_MS 15000u   /* inspect, list: no work behind them */
+#define QUICK_MS 15000u /* inspect, list: no work behind them */
 #define CREATE_MS 60000u
-#define START_MS 120000u  /* starts queue up behind each other on a busy engine */
+#define START_MS 120000u /* starts queue up behind each other on a busy engine */
 #define REMOVE_MS 60000u
 #define ARCHIVE_MS 120000u
 
 static struct cf_buf
 path_of(const char *prefix, const char *id, const char *suffix)
 {
-    struct cf_buf path = { 0 };
+    struct cf_buf path = {0};
 
     (void)cf_buf_adds(&path, prefix);
     cf_path_segment(&path, id);
@@ -25,70 +25,79 @@ path_of(const char *prefix, const char *id, const char *suffix)
 }
 
 int
-cf_engine_container_create(struct cf_engine *engine, const char *name, const char *platform, json_t *spec,
-                           cf_engine_done_fn *done, void *user, struct cf_engine_call **ret_call, struct cf_error *err)
+cf_engine_container_create(struct cf_engine *engine, const char *name, const char *platform,
+                           json_t *spec, cf_engine_done_fn *done, void *user,
+                           struct cf_engine_call **ret_call, struct cf_error *err)
 {
     struct cf_buf path = path_of("/containers/create", "", "");
 
     (void)cf_engine_query(&path, "name", name);
     if (platform != NULL)
         (void)cf_engine_query(&path, "platform", platform);
-    return cf_engine_send(engine, &path, (struct cf_engine_request){ .method = "POST", .json = spec, .deadline_ms = CREATE_MS },
-                   done, user, ret_call, err);
+    return cf_engine_send(
+        engine, &path,
+        (struct cf_engine_request){.method = "POST", .json = spec, .deadline_ms = CREATE_MS},
+        done, user, ret_call, err);
 }
 
 int
-cf_engine_container_inspect(struct cf_engine *engine, const char *id, cf_engine_done_fn *done, void *user,
-                            struct cf_engine_call **ret_call, struct cf_error *err)
+cf_engine_container_inspect(struct cf_engine *engine, const char *id, cf_engine_done_fn *done,
+                            void *user, struct cf_engine_call **ret_call, struct cf_error *err)
 {
     struct cf_buf path = path_of("/containers/", id, "/json");
 
-    return cf_engine_send(engine, &path, (struct cf_engine_request){ .method = "GET", .deadline_ms = QUICK_MS }, done, user,
-                   ret_call, err);
+    return cf_engine_send(engine, &path,
+                          (struct cf_engine_request){.method = "GET", .deadline_ms = QUICK_MS},
+                          done, user, ret_call, err);
 }
 
 int
-cf_engine_container_start(struct cf_engine *engine, const char *id, cf_engine_done_fn *done, void *user,
-                          struct cf_engine_call **ret_call, struct cf_error *err)
+cf_engine_container_start(struct cf_engine *engine, const char *id, cf_engine_done_fn *done,
+                          void *user, struct cf_engine_call **ret_call, struct cf_error *err)
 {
     struct cf_buf path = path_of("/containers/", id, "/start");
 
-    return cf_engine_send(engine, &path, (struct cf_engine_request){ .method = "POST", .deadline_ms = START_MS }, done, user,
-                   ret_call, err);
+    return cf_engine_send(
+        engine, &path, (struct cf_engine_request){.method = "POST", .deadline_ms = START_MS},
+        done, user, ret_call, err);
 }
 
 int
 cf_engine_container_wait(struct cf_engine *engine, const char *id, uint64_t deadline_ms,
-                         void (*on_head)(void *user, int http_status), cf_engine_done_fn *done, void *user,
-                         struct cf_engine_call **ret_call, struct cf_error *err)
+                         void (*on_head)(void *user, int http_status), cf_engine_done_fn *done,
+                         void *user, struct cf_engine_call **ret_call, struct cf_error *err)
 {
     struct cf_buf path = path_of("/containers/", id, "/wait?condition=next-exit");
-    struct cf_engine_request request = { .method = "POST", .deadline_ms = deadline_ms, .on_head = on_head };
+    struct cf_engine_request request = {
+        .method = "POST", .deadline_ms = deadline_ms, .on_head = on_head};
 
     return cf_engine_send(engine, &path, request, done, user, ret_call, err);
 }
 
 int
-cf_engine_container_kill(struct cf_engine *engine, const char *id, cf_engine_done_fn *done, void *user,
-                         struct cf_engine_call **ret_call, struct cf_error *err)
+cf_engine_container_kill(struct cf_engine *engine, const char *id, cf_engine_done_fn *done,
+                         void *user, struct cf_engine_call **ret_call, struct cf_error *err)
 {
     struct cf_buf path = path_of("/containers/", id, "/kill?signal=KILL");
 
-    return cf_engine_send(engine, &path, (struct cf_engine_request){ .method = "POST", .deadline_ms = QUICK_MS }, done, user,
-                   ret_call, err);
+    return cf_engine_send(
+        engine, &path, (struct cf_engine_request){.method = "POST", .deadline_ms = QUICK_MS},
+        done, user, ret_call, err);
 }
 
 int
-cf_engine_container_remove(struct cf_engine *engine, const char *id, cf_engine_done_fn *done, void *user,
-                           struct cf_engine_call **ret_call, struct cf_error *err)
+cf_engine_container_remove(struct cf_engine *engine, const char *id, cf_engine_done_fn *done,
+                           void *user, struct cf_engine_call **ret_call, struct cf_error *err)
 {
     struct cf_buf path = path_of("/containers/", id, "?force=1&v=1");
-    struct cf_engine_request request = { .method = "DELETE", .deadline_ms = REMOVE_MS, .also_ok = 404 };
+    struct cf_engine_request request = {
+        .method = "DELETE", .deadline_ms = REMOVE_MS, .also_ok = 404};
 
     return cf_engine_send(engine, &path, request, done, user, ret_call, err);
 }
 
-/* {"label":["..."]} as query parameter `filters`, with "type":["container"] before it if wanted. */
+/* {"label":["..."]} as query parameter `filters`, with "type":["container"] before it if
+ * wanted. */
 static int
 add_filters(struct cf_buf *path, const char *label, const char *type)
 {
@@ -104,8 +113,9 @@ add_filters(struct cf_buf *path, const char *label, const char *type)
 }
 
 int
-cf_engine_list(struct cf_engine *engine, const char *kind, const char *label, cf_engine_done_fn *done, void *user,
-               struct cf_engine_call **ret_call, struct cf_error *err)
+cf_engine_list(struct cf_engine *engine, const char *kind, const char *label,
+               cf_engine_done_fn *done, void *user, struct cf_engine_call **ret_call,
+               struct cf_error *err)
 {
     bool has_all = strcmp(kind, "containers") == 0 || strcmp(kind, "images") == 0;
     struct cf_buf path = path_of("/", kind, has_all ? "/json?all=1" : "");
@@ -114,18 +124,22 @@ cf_engine_list(struct cf_engine *engine, const char *kind, const char *label, cf
         cf_buf_release(&path);
         return cf_error_memory(err);
     }
-    return cf_engine_send(engine, &path, (struct cf_engine_request){ .method = "GET", .deadline_ms = QUICK_MS }, done, user,
-                   ret_call, err);
+    return cf_engine_send(engine, &path,
+                          (struct cf_engine_request){.method = "GET", .deadline_ms = QUICK_MS},
+                          done, user, ret_call, err);
 }
 
 int
 cf_engine_events(struct cf_engine *engine, const char *label, uint64_t deadline_ms,
-                 void (*on_head)(void *user, int http_status), cf_engine_progress_fn *on_event, cf_engine_done_fn *done,
-                 void *user, struct cf_engine_call **ret_call, struct cf_error *err)
+                 void (*on_head)(void *user, int http_status), cf_engine_progress_fn *on_event,
+                 cf_engine_done_fn *done, void *user, struct cf_engine_call **ret_call,
+                 struct cf_error *err)
 {
     struct cf_buf path = path_of("/events", "", "");
-    struct cf_engine_request request = { .method = "GET", .deadline_ms = deadline_ms, .on_head = on_head,
-                                         .on_object = on_event };
+    struct cf_engine_request request = {.method = "GET",
+                                        .deadline_ms = deadline_ms,
+                                        .on_head = on_head,
+                                        .on_object = on_event};
 
     if (add_filters(&path, label, "container") < 0) {
         cf_buf_release(&path);
@@ -134,7 +148,8 @@ cf_engine_events(struct cf_engine *engine, const char *label, uint64_t deadline_
     return cf_engine_send(engine, &path, request, done, user, ret_call, err);
 }
 
-/* ---- archives --------------------------------------------------------------------------------- */
+/* ---- archives
+ * --------------------------------------------------------------------------------- */
 
 static struct cf_buf
 archive_path(const char *id, const char *inside)
@@ -146,73 +161,86 @@ archive_path(const char *id, const char *inside)
 }
 
 int
-cf_engine_archive_put(struct cf_engine *engine, const char *id, const char *dir, bool no_overwrite_dir, const char *tar,
-                      size_t tar_len, cf_engine_done_fn *done, void *user, struct cf_engine_call **ret_call,
+cf_engine_archive_put(struct cf_engine *engine, const char *id, const char *dir,
+                      bool no_overwrite_dir, const char *tar, size_t tar_len,
+                      cf_engine_done_fn *done, void *user, struct cf_engine_call **ret_call,
                       struct cf_error *err)
 {
     struct cf_buf path = archive_path(id, dir);
 
     if (no_overwrite_dir)
         (void)cf_engine_query(&path, "noOverwriteDirNonDir", "1");
-    return cf_engine_send(engine, &path,
-                   (struct cf_engine_request){ .method = "PUT", .body = tar, .body_len = tar_len, .deadline_ms = ARCHIVE_MS },
-                   done, user, ret_call, err);
+    return cf_engine_send(
+        engine, &path,
+        (struct cf_engine_request){
+            .method = "PUT", .body = tar, .body_len = tar_len, .deadline_ms = ARCHIVE_MS},
+        done, user, ret_call, err);
 }
 
 int
-cf_engine_archive_stat(struct cf_engine *engine, const char *id, const char *path_inside, cf_engine_done_fn *done,
-                       void *user, struct cf_engine_call **ret_call, struct cf_error *err)
+cf_engine_archive_stat(struct cf_engine *engine, const char *id, const char *path_inside,
+                       cf_engine_done_fn *done, void *user, struct cf_engine_call **ret_call,
+                       struct cf_error *err)
 {
     struct cf_buf path = archive_path(id, path_inside);
 
-    return cf_engine_send(engine, &path, (struct cf_engine_request){ .method = "HEAD", .deadline_ms = QUICK_MS }, done, user,
-                   ret_call, err);
+    return cf_engine_send(
+        engine, &path, (struct cf_engine_request){.method = "HEAD", .deadline_ms = QUICK_MS},
+        done, user, ret_call, err);
 }
 
 int
-cf_engine_archive_get(struct cf_engine *engine, const char *id, const char *path_inside, cf_engine_bytes_fn *on_bytes,
-                      cf_engine_done_fn *done, void *user, struct cf_engine_call **ret_call, struct cf_error *err)
+cf_engine_archive_get(struct cf_engine *engine, const char *id, const char *path_inside,
+                      cf_engine_bytes_fn *on_bytes, cf_engine_done_fn *done, void *user,
+                      struct cf_engine_call **ret_call, struct cf_error *err)
 {
     struct cf_buf path = archive_path(id, path_inside);
 
     return cf_engine_send(engine, &path,
-                   (struct cf_engine_request){ .method = "GET", .on_bytes = on_bytes, .deadline_ms = ARCHIVE_MS }, done,
-                   user, ret_call, err);
+                          (struct cf_engine_request){.method = "GET",
+                                                     .on_bytes = on_bytes,
+                                                     .deadline_ms = ARCHIVE_MS},
+                          done, user, ret_call, err);
 }
 
-/* ---- volumes and networks ---------------------------------------------------------------------- */
+/* ---- volumes and networks
+ * ---------------------------------------------------------------------- */
 
 int
-cf_engine_volume_create(struct cf_engine *engine, const char *name, json_t *labels, cf_engine_done_fn *done, void *user,
-                        struct cf_engine_call **ret_call, struct cf_error *err)
+cf_engine_volume_create(struct cf_engine *engine, const char *name, json_t *labels,
+                        cf_engine_done_fn *done, void *user, struct cf_engine_call **ret_call,
+                        struct cf_error *err)
 {
     json_t *spec = json_pack("{s:s, s:O*}", "Name", name, "Labels", labels);
-    struct cf_engine_request request = { .method = "POST", .path = "/volumes/create", .json = spec,
-                                         .deadline_ms = CREATE_MS };
+    struct cf_engine_request request = {
+        .method = "POST", .path = "/volumes/create", .json = spec, .deadline_ms = CREATE_MS};
 
     if (spec == NULL)
-        return cf_error_set(err, CF_ERROR_INTERNAL, 0, "volume name \"%s\" is not UTF-8", name);
+        return cf_error_set(err, CF_ERROR_INTERNAL, 0, "volume name \"%s\" is not UTF-8",
+                            name);
     int rc = cf_engine_call(engine, &request, done, user, ret_call, err);
     json_decref(spec);
     return rc;
 }
 
 int
-cf_engine_volume_remove(struct cf_engine *engine, const char *name, cf_engine_done_fn *done, void *user,
-                        struct cf_engine_call **ret_call, struct cf_error *err)
+cf_engine_volume_remove(struct cf_engine *engine, const char *name, cf_engine_done_fn *done,
+                        void *user, struct cf_engine_call **ret_call, struct cf_error *err)
 {
     struct cf_buf path = path_of("/volumes/", name, "");
-    struct cf_engine_request request = { .method = "DELETE", .deadline_ms = REMOVE_MS, .also_ok = 404 };
+    struct cf_engine_request request = {
+        .method = "DELETE", .deadline_ms = REMOVE_MS, .also_ok = 404};
 
     return cf_engine_send(engine, &path, request, done, user, ret_call, err);
 }
 
 int
-cf_engine_network_remove(struct cf_engine *engine, const char *id, cf_engine_done_fn *done, void *user,
-                         struct cf_engine_call **ret_call, struct cf_error *err)
+cf_engine_network_remove(struct cf_engine *engine, const char *id, cf_engine_done_fn *done,
+                         void *user, struct cf_engine_call **ret_call, struct cf_error *err)
 {
     struct cf_buf path = path_of("/networks/", id, "");
-    struct cf_engine_request request = { .method = "DELETE", .deadline_ms = REMOVE_MS, .also_ok = 404 };
+    struct cf_engine_request request = {
+        .method = "DELETE", .deadline_ms = REMOVE_MS, .also_ok = 404};
 
     return cf_engine_send(engine, &path, request, done, user, ret_call, err);
 }

@@ -1,5 +1,6 @@
-/* A small tar in memory, through libarchive: ustar with pax headers where a name or number does
- * not fit, and nothing behind the two zero blocks (Podman resets the connection on padding). */
+/* A small tar in memory, through libarchive: ustar with pax headers where a name or number
+ * does not fit, and nothing behind the two zero blocks (Podman resets the connection on
+ * padding). */
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -48,7 +49,8 @@ int
 cf_tarsink_error(struct archive *archive, const char *path, struct cf_error *err)
 {
     const char *why = archive_error_string(archive);
-    return cf_error_set(err, CF_ERROR_INTERNAL, archive_errno(archive), "tar: %s: %s", path, why != NULL ? why : "failed");
+    return cf_error_set(err, CF_ERROR_INTERNAL, archive_errno(archive), "tar: %s: %s", path,
+                        why != NULL ? why : "failed");
 }
 
 struct cf_tar *
@@ -79,8 +81,8 @@ cf_tar_free(struct cf_tar *tar)
 }
 
 static int
-add_entry(struct cf_tar *tar, const char *path, unsigned type, unsigned mode, unsigned uid, unsigned gid,
-          const void *bytes, size_t len, struct cf_error *err)
+add_entry(struct cf_tar *tar, const char *path, unsigned type, unsigned mode, unsigned uid,
+          unsigned gid, const void *bytes, size_t len, struct cf_error *err)
 {
     struct archive_entry *entry = archive_entry_new();
     int rc = 0;
@@ -102,20 +104,22 @@ add_entry(struct cf_tar *tar, const char *path, unsigned type, unsigned mode, un
 }
 
 int
-cf_tar_dir(struct cf_tar *tar, const char *path, unsigned mode, unsigned uid, unsigned gid, struct cf_error *err)
+cf_tar_dir(struct cf_tar *tar, const char *path, unsigned mode, unsigned uid, unsigned gid,
+           struct cf_error *err)
 {
     return add_entry(tar, path, AE_IFDIR, mode, uid, gid, NULL, 0, err);
 }
 
 int
-cf_tar_file(struct cf_tar *tar, const char *path, unsigned mode, unsigned uid, unsigned gid, const void *bytes,
-            size_t len, struct cf_error *err)
+cf_tar_file(struct cf_tar *tar, const char *path, unsigned mode, unsigned uid, unsigned gid,
+            const void *bytes, size_t len, struct cf_error *err)
 {
     return add_entry(tar, path, AE_IFREG, mode, uid, gid, bytes, len, err);
 }
 
 int
-cf_tar_finish(struct cf_tar *tar, const char **ret_bytes, size_t *ret_len, struct cf_error *err)
+cf_tar_finish(struct cf_tar *tar, const char **ret_bytes, size_t *ret_len,
+              struct cf_error *err)
 {
     if (tar->archive != NULL) {
         if (archive_write_close(tar->archive) != ARCHIVE_OK)

@@ -130,7 +130,8 @@ on_timeout_wish(CURLM *multi, long timeout_ms, void *user)
 
     if (timeout_ms < 0)
         uv_timer_stop(&curl->timer);
-    else if (!curl->closing) /* also 0 goes through the loop: curl may not be entered from here */
+    else if (!curl->closing) /* also 0 goes through the loop: curl may not be entered from here
+                              */
         uv_timer_start(&curl->timer, on_timer, (uint64_t)timeout_ms, 0);
     return 0;
 }
@@ -139,7 +140,7 @@ int
 cf_curl_uv_init(struct cf_curl_uv *curl, uv_loop_t *loop,
                 void (*on_done)(struct cf_curl_uv *, CURL *, CURLcode), struct cf_error *err)
 {
-    *curl = (struct cf_curl_uv){ .loop = loop, .on_done = on_done };
+    *curl = (struct cf_curl_uv){.loop = loop, .on_done = on_done};
     curl->multi = curl_multi_init();
     if (curl->multi == NULL)
         return cf_error_memory(err);
@@ -174,7 +175,8 @@ set_tls(CURL *easy, const struct cf_tls *tls)
 
     if (tls->ca_file != NULL) {
         rc |= curl_easy_setopt(easy, CURLOPT_CAINFO, tls->ca_file);
-        rc |= curl_easy_setopt(easy, CURLOPT_CAPATH, NULL); /* this one authority, not also the system's */
+        rc |= curl_easy_setopt(easy, CURLOPT_CAPATH,
+                               NULL); /* this one authority, not also the system's */
     }
     if (tls->cert_file != NULL && tls->key_file != NULL) {
         rc |= curl_easy_setopt(easy, CURLOPT_SSLCERT, tls->cert_file);
@@ -188,7 +190,8 @@ set_tls(CURL *easy, const struct cf_tls *tls)
 }
 
 int
-cf_curl_common(CURL *easy, const struct cf_tls *tls, const char *unix_path, uint64_t connect_ms)
+cf_curl_common(CURL *easy, const struct cf_tls *tls, const char *unix_path,
+               uint64_t connect_ms)
 {
     CURLcode rc = CURLE_OK;
 

@@ -31,7 +31,9 @@ CF_CHECKED int cf_curl_uv_init(struct cf_curl_uv *curl, uv_loop_t *loop,
 void cf_curl_uv_close(struct cf_curl_uv *curl, void (*on_closed)(struct cf_curl_uv *));
 
 /* What every connection of ours has in common: no signals, no proxy from the environment,
- * HTTP/1.1, no redirects, keepalive, TLS material. Returns 0, or -1 when libcurl refuses one. */
-int cf_curl_common(CURL *easy, const struct cf_tls *tls, const char *unix_path, uint64_t connect_ms);
+ * HTTP/1.1, no redirects, keepalive, TLS material. Returns 0, or -1 when libcurl refuses one.
+ */
+int cf_curl_common(CURL *easy, const struct cf_tls *tls, const char *unix_path,
+                   uint64_t connect_ms);
 
 #endif

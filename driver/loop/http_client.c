@@ -16,11 +16,11 @@
 
 struct cf_http_client {
     struct cf_curl_uv curl;
-    uv_timer_t clock;      /* the nearest deadline of any call, or now when one was canceled */
-    uint64_t clock_at_ms;  /* UINT64_MAX: not armed */
+    uv_timer_t clock;     /* the nearest deadline of any call, or now when one was canceled */
+    uint64_t clock_at_ms; /* UINT64_MAX: not armed */
     struct cf_http_call *calls;
     bool closing;
-    int parts_open;        /* curl and the clock */
+    int parts_open; /* curl and the clock */
     void (*on_closed)(void *user);
     void *user;
 };
@@ -35,10 +35,10 @@ struct cf_http_call {
     char detail[CURL_ERROR_SIZE];
     uint64_t deadline_at_ms, idle_ms, heard_at_ms;
     size_t head_bytes;
-    int status;           /* of the head being read */
+    int status; /* of the head being read */
     bool head_done, paused, canceled, finishing;
-    bool may_repeat; /* asking twice does no harm, and it was asked once only */
-    bool is_waiting;      /* begun inside a libcurl callback: the clock hands it over */
+    bool may_repeat;          /* asking twice does no harm, and it was asked once only */
+    bool is_waiting;          /* begun inside a libcurl callback: the clock hands it over */
     enum cf_http_fault fault; /* decided by us, ahead of libcurl's own word */
 };
 
@@ -120,7 +120,7 @@ fill_result(struct cf_http_call *call, enum cf_http_fault fault, struct cf_http_
     long os_errno = 0;
     char *local = NULL;
 
-    *result = (struct cf_http_result){ .fault = fault, .detail = call->detail };
+    *result = (struct cf_http_result){.fault = fault, .detail = call->detail};
     result->http_status = call->head_done ? call->status : 0;
     curl_easy_getinfo(call->easy, CURLINFO_OS_ERRNO, &os_errno);
     if (fault == CF_HTTP_CONNECT)
@@ -154,8 +154,8 @@ finish(struct cf_http_call *call, enum cf_http_fault fault)
     call_free(call);
 }
 
-/* A kept connection may have died unseen, and then the peer has not heard the question. True: it
- * is asked again, on a new one. */
+/* A kept connection may have died unseen, and then the peer has not heard the question. True:
+ * it is asked again, on a new one. */
 static bool
 ask_again(struct cf_http_call *call, CURLcode code)
 {
@@ -163,7 +163,8 @@ ask_again(struct cf_http_call *call, CURLcode code)
     long connects = 1;
 
     curl_easy_getinfo(call->easy, CURLINFO_NUM_CONNECTS, &connects);
-    if (!call->may_repeat || call->head_done || call->canceled || connects > 0 || fault_of(code) != CF_HTTP_LOST)
+    if (!call->may_repeat || call->head_done || call->canceled || connects > 0 ||
+        fault_of(code) != CF_HTTP_LOST)
         return false;
     call->may_repeat = false;
     call->head_bytes = 0;
@@ -206,8 +207,8 @@ on_clock_closed(uv_handle_t *handle)
     client_part_closed(handle->data);
 }
 
-/* The first call that is due, or NULL with *ret_next the time of the next one. A finished call's
- * callback may add and cancel others, so the list is walked afresh after each. */
+/* The first call that is due, or NULL with *ret_next the time of the next one. A finished
+ * call's callback may add and cancel others, so the list is walked afresh after each. */
 static struct cf_http_call *
 find_due(struct cf_http_client *client, uint64_t now, uint64_t *ret_next)
 {
@@ -343,7 +344,8 @@ on_read(char *to, size_t one, size_t size, void *user)
     return (size_t)put;
 }
 
-/* ---- setting up -------------------------------------------------------------------------- */
+/* ---- setting up --------------------------------------------------------------------------
+ */
 
 static int
 add_header(struct cf_http_call *call, const char *line)
@@ -374,7 +376,8 @@ set_headers(struct cf_http_call *call, const struct cf_http_request_options *opt
         return -1;
     if (options->is_streamed && add_header(call, "Transfer-Encoding: chunked") < 0)
         return -1;
-    return curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->headers) == CURLE_OK ? 0 : -1;
+    return curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->headers) == CURLE_OK ? 0
+                                                                                       : -1;
 }
 
 static int
@@ -394,9 +397,11 @@ set_body(struct cf_http_call *call, const struct cf_http_request_options *option
         rc |= curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, 128L * 1024);
     } else if (options->body != NULL || strcmp(options->method, "GET") != 0) {
         rc |= curl_easy_setopt(easy, CURLOPT_POST, 1L);
-        rc |= curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)options->body_len);
-        rc |= curl_easy_setopt(easy, options->copy_body ? CURLOPT_COPYPOSTFIELDS : CURLOPT_POSTFIELDS,
-                               options->body != NULL ? options->body : "");
+        rc |=
+            curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)options->body_len);
+        rc |= curl_easy_setopt(
+            easy, options->copy_body ? CURLOPT_COPYPOSTFIELDS : CURLOPT_POSTFIELDS,
+            options->body != NULL ? options->body : "");
     }
     rc |= curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, options->method);
     return rc == CURLE_OK ? 0 : -1;
@@ -454,12 +459,14 @@ cf_http_client_close(struct cf_http_client *client, void (*on_closed)(void *user
 }
 
 int
-cf_http_call_start(struct cf_http_client *client, const struct cf_http_request_options *options,
-                   const struct cf_http_events *events, void *user, struct cf_http_call **ret_call,
-                   struct cf_error *err)
+cf_http_call_start(struct cf_http_client *client,
+                   const struct cf_http_request_options *options,
+                   const struct cf_http_events *events, void *user,
+                   struct cf_http_call **ret_call, struct cf_error *err)
 {
     if (client->closing)
-        return cf_error_set(err, CF_ERROR_CANCELED, 0, "the connection to the peer is being closed");
+        return cf_error_set(err, CF_ERROR_CANCELED, 0,
+                            "the connection to the peer is being closed");
     struct cf_http_call *call = calloc(1, sizeof *call);
     if (call == NULL)
         return cf_error_memory(err);
@@ -467,9 +474,11 @@ cf_http_call_start(struct cf_http_client *client, const struct cf_http_request_o
     call->events = *events;
     call->user = user;
     call->heard_at_ms = cf_clock_ms();
-    call->deadline_at_ms = call->heard_at_ms + (options->deadline_ms > 0 ? options->deadline_ms : 60000);
+    call->deadline_at_ms =
+        call->heard_at_ms + (options->deadline_ms > 0 ? options->deadline_ms : 60000);
     call->idle_ms = options->idle_ms;
-    call->may_repeat = strcmp(options->method, "GET") == 0 || strcmp(options->method, "HEAD") == 0 ||
+    call->may_repeat = strcmp(options->method, "GET") == 0 ||
+                       strcmp(options->method, "HEAD") == 0 ||
                        strcmp(options->method, "DELETE") == 0;
     call->easy = curl_easy_init();
     CURLMcode code = CURLM_OK;

@@ -1,7 +1,7 @@
 /*
- * loop/http_client.h: HTTP/1.1 requests through libcurl's multi interface on the caller's loop.
- * Connections are reused. No proxy from the environment, no redirect followed, no Expect header,
- * no signal. What the bytes mean is the caller's business.
+ * loop/http_client.h: HTTP/1.1 requests through libcurl's multi interface on the caller's
+ * loop. Connections are reused. No proxy from the environment, no redirect followed, no Expect
+ * header, no signal. What the bytes mean is the caller's business.
  *
  * curl_global_init is the process's (cf_library_init); it must have happened.
  */
@@ -19,13 +19,16 @@
 struct cf_http_client;
 struct cf_http_call;
 
-#define CF_HTTP_PAUSE 1          /* on_body's answer: bytes not taken; they come again after resume */
-#define CF_HTTP_WAIT (-1000000L) /* a source's answer: nothing yet; call cf_http_call_resume later */
+#define CF_HTTP_PAUSE 1 /* on_body's answer: bytes not taken; they come again after resume */
+#define CF_HTTP_WAIT \
+    (-1000000L) /* a source's answer: nothing yet; call cf_http_call_resume later */
 
 CF_CHECKED int cf_http_client_open(uv_loop_t *loop, struct cf_http_client **ret_client,
                                    struct cf_error *err);
-/* Calls in flight end first, with CF_ERROR_CANCELED; then on_closed, then nothing. From anywhere. */
-void cf_http_client_close(struct cf_http_client *client, void (*on_closed)(void *user), void *user);
+/* Calls in flight end first, with CF_ERROR_CANCELED; then on_closed, then nothing. From
+ * anywhere. */
+void cf_http_client_close(struct cf_http_client *client, void (*on_closed)(void *user),
+                          void *user);
 
 enum cf_http_fault {
     CF_HTTP_OK = 0,   /* a whole answer came, whatever its status */
@@ -38,18 +41,18 @@ enum cf_http_fault {
     CF_HTTP_PROTOCOL, /* not an HTTP/1.1 answer, or a head over 256 KiB */
     CF_HTTP_ABORTED,  /* one of the caller's own callbacks said so */
     CF_HTTP_CANCELED,
-    CF_HTTP_INTERNAL  /* memory, or libcurl refused to work */
+    CF_HTTP_INTERNAL /* memory, or libcurl refused to work */
 };
 
 struct cf_http_result { /* borrowed until done returns */
     enum cf_http_fault fault;
-    int http_status;      /* 0 when no head came */
-    int os_errno;         /* for CONNECT, where the system gave one */
-    const char *detail;   /* one line from below, may be empty, never NULL */
+    int http_status;        /* 0 when no head came */
+    int os_errno;           /* for CONNECT, where the system gave one */
+    const char *detail;     /* one line from below, may be empty, never NULL */
     char local_address[64]; /* our end of a tcp connection, "" on a unix socket */
 };
 
-struct cf_http_events { /* every one may be NULL but done */
+struct cf_http_events {                           /* every one may be NULL but done */
     void (*on_head)(void *user, int http_status); /* final head seen (no 1xx) */
     /* One header line of the final head, name and value NUL-terminated; before on_head. */
     void (*on_header)(void *user, const char *name, const char *value);
@@ -63,22 +66,23 @@ struct cf_http_events { /* every one may be NULL but done */
 };
 
 struct cf_http_request_options {
-    const char *method;      /* "GET", "HEAD", "POST", "PUT", "DELETE"; copied */
-    const char *url;         /* copied */
-    const char *unix_path;   /* or NULL; copied */
-    const struct cf_tls *tls; /* for https; NULL: system authorities; copied */
+    const char *method;         /* "GET", "HEAD", "POST", "PUT", "DELETE"; copied */
+    const char *url;            /* copied */
+    const char *unix_path;      /* or NULL; copied */
+    const struct cf_tls *tls;   /* for https; NULL: system authorities; copied */
     const char *const *headers; /* "Name: value" lines, NULL-terminated, or NULL; copied */
-    const char *body;        /* borrowed until done, or NULL */
+    const char *body;           /* borrowed until done, or NULL */
     size_t body_len;
-    bool copy_body;          /* `body` is copied instead */
-    bool is_streamed;        /* body comes from on_source, chunked, on a connection of its own */
-    uint64_t connect_ms;     /* 0: 5 s */
-    uint64_t deadline_ms;    /* whole call; 0: 60 s */
-    uint64_t idle_ms;        /* 0: off */
+    bool copy_body;       /* `body` is copied instead */
+    bool is_streamed;     /* body comes from on_source, chunked, on a connection of its own */
+    uint64_t connect_ms;  /* 0: 5 s */
+    uint64_t deadline_ms; /* whole call; 0: 60 s */
+    uint64_t idle_ms;     /* 0: off */
 };
 
 /* Returns 0 and later calls events->done once, never from inside; or <0 and never calls it. */
-CF_CHECKED int cf_http_call_start(struct cf_http_client *client, const struct cf_http_request_options *options,
+CF_CHECKED int cf_http_call_start(struct cf_http_client *client,
+                                  const struct cf_http_request_options *options,
                                   const struct cf_http_events *events, void *user,
                                   struct cf_http_call **ret_call, struct cf_error *err);
 /* done comes later, with CANCELED. From anywhere, twice is fine, until done has come. */

@@ -10,7 +10,8 @@
 static void
 trace(struct cf_steps *steps, const char *what)
 {
-    const char *name = steps->at >= 0 && steps->at < steps->count ? steps->table[steps->at].name : "end";
+    const char *name =
+        steps->at >= 0 && steps->at < steps->count ? steps->table[steps->at].name : "end";
 
     cf_log(steps->log, CF_LOG_TRACE, "steps", "%s %s %s", what,
            steps->dir == CF_STEPS_DOWN ? "down" : "up", name);
@@ -31,7 +32,7 @@ on_deadline(uv_timer_t *timer)
 {
     struct cf_steps *steps = timer->data;
     const struct cf_step *row = &steps->table[steps->at];
-    struct cf_error why = { 0 };
+    struct cf_error why = {0};
 
     cf_error_set(&why, CF_ERROR_ENGINE_TIMEOUT, 0, "%s did not end within %llu ms", row->name,
                  (unsigned long long)row->deadline_ms);

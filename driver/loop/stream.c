@@ -9,10 +9,10 @@
 
 int
 cf_stream_open(uv_loop_t *loop, const struct cf_stream_target *target, uint64_t connect_ms,
-               const struct cf_stream_events *events, void *user, struct cf_stream **ret_stream,
-               struct cf_error *err)
+               const struct cf_stream_events *events, void *user,
+               struct cf_stream **ret_stream, struct cf_error *err)
 {
-    size_t most = sizeof ((struct sockaddr_un *)NULL)->sun_path - 1;
+    size_t most = sizeof((struct sockaddr_un *)NULL)->sun_path - 1;
 
     if (connect_ms == 0)
         connect_ms = 5000;

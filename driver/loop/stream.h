@@ -16,7 +16,7 @@
 
 struct cf_stream;
 
-struct cf_stream_target { /* all copied */
+struct cf_stream_target {  /* all copied */
     const char *unix_path; /* a unix socket (at most 107 bytes), else host and port */
     const char *host;      /* name or address, no brackets */
     unsigned port;
@@ -29,8 +29,9 @@ struct cf_stream_events {
     void (*on_data)(void *user, const char *bytes, size_t len); /* borrowed until return */
     void (*on_written)(void *user); /* the write handed over last is wholly out, or the peer is
                                        gone and the read side will say so */
-    /* No connection, or the read side is over: err NULL is the peer's end of file. At most once;
-     * bytes may still be written after an end of file. The stream still has to be closed. */
+    /* No connection, or the read side is over: err NULL is the peer's end of file. At most
+     * once; bytes may still be written after an end of file. The stream still has to be
+     * closed. */
     void (*on_end)(void *user, const struct cf_error *err);
 };
 
@@ -39,12 +40,13 @@ struct cf_stream_events {
  * from inside; or <0 with `err` filled (path too long, memory). Errors of connecting are
  * CF_ERROR_ENGINE with errno as code where there is one; too slow is CF_ERROR_ENGINE_TIMEOUT.
  */
-CF_CHECKED int cf_stream_open(uv_loop_t *loop, const struct cf_stream_target *target, uint64_t connect_ms,
-                              const struct cf_stream_events *events, void *user,
-                              struct cf_stream **ret_stream, struct cf_error *err);
-/* Borrowed until on_written, which comes later, never from inside. One write at a time: a second
- * one, or one after shutdown, is refused. */
-CF_CHECKED int cf_stream_write(struct cf_stream *stream, const char *bytes, size_t len, struct cf_error *err);
+CF_CHECKED int cf_stream_open(uv_loop_t *loop, const struct cf_stream_target *target,
+                              uint64_t connect_ms, const struct cf_stream_events *events,
+                              void *user, struct cf_stream **ret_stream, struct cf_error *err);
+/* Borrowed until on_written, which comes later, never from inside. One write at a time: a
+ * second one, or one after shutdown, is refused. */
+CF_CHECKED int cf_stream_write(struct cf_stream *stream, const char *bytes, size_t len,
+                               struct cf_error *err);
 /* SHUT_WR after the write in flight. With TLS no close_notify is sent: the peer reads the same
  * end of file, and the other direction goes on. */
 void cf_stream_shutdown(struct cf_stream *stream);

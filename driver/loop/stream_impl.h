@@ -7,7 +7,8 @@
 #define CF_STREAM_BUFFER_BYTES (64u * 1024)
 
 struct cf_stream_kind {
-    int (*write)(struct cf_stream *stream, const char *bytes, size_t len, struct cf_error *err);
+    int (*write)(struct cf_stream *stream, const char *bytes, size_t len,
+                 struct cf_error *err);
     void (*shutdown)(struct cf_stream *stream);
     void (*local_address)(const struct cf_stream *stream, char out[64]);
     void (*close)(struct cf_stream *stream);
@@ -24,12 +25,12 @@ struct cf_stream { /* first member of either kind */
     char buffer[CF_STREAM_BUFFER_BYTES];
 };
 
-int cf_stream_uv_open(uv_loop_t *loop, const struct cf_stream_target *target, uint64_t connect_ms,
-                      const struct cf_stream_events *events, void *user, struct cf_stream **ret_stream,
-                      struct cf_error *err);
-int cf_stream_tls_open(uv_loop_t *loop, const struct cf_stream_target *target, uint64_t connect_ms,
-                       const struct cf_stream_events *events, void *user, struct cf_stream **ret_stream,
-                       struct cf_error *err);
+int cf_stream_uv_open(uv_loop_t *loop, const struct cf_stream_target *target,
+                      uint64_t connect_ms, const struct cf_stream_events *events, void *user,
+                      struct cf_stream **ret_stream, struct cf_error *err);
+int cf_stream_tls_open(uv_loop_t *loop, const struct cf_stream_target *target,
+                       uint64_t connect_ms, const struct cf_stream_events *events, void *user,
+                       struct cf_stream **ret_stream, struct cf_error *err);
 
 /* Reports the end once, unless closing. May close the stream. */
 void cf_stream_end(struct cf_stream *stream, const struct cf_error *err);

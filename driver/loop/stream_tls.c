@@ -1,8 +1,8 @@
 /*
- * tcp with TLS: libcurl connects and shakes hands (CONNECT_ONLY), then the socket is watched by
- * uv_poll and the bytes go through curl_easy_recv and curl_easy_send. Half-close is
- * shutdown(SHUT_WR) on the socket after the last byte. The easy handle stays in its multi until
- * the end: the connection belongs to the multi's cache.
+ * tcp with TLS: libcurl connects and shakes hands (CONNECT_ONLY), then the socket is watched
+ * by uv_poll and the bytes go through curl_easy_recv and curl_easy_send. Half-close is
+ * shutdown(SHUT_WR) on the socket after the last byte. The easy handle stays in its multi
+ * until the end: the connection belongs to the multi's cache.
  */
 #include "base/str.h"
 #include "base/utf8.h"
@@ -23,7 +23,7 @@ struct tls_side {
     bool easy_added, poll_open, again_open;
     curl_socket_t fd;
     uv_poll_t poll;
-    uv_idle_t again;   /* bytes may be left inside the TLS layer, which poll cannot see */
+    uv_idle_t again; /* bytes may be left inside the TLS layer, which poll cannot see */
     const char *out;
     size_t out_len;
     bool out_finished; /* report on_written from the loop, not from inside write */
@@ -85,16 +85,18 @@ on_poll_closed(uv_handle_t *handle)
 static void
 fail(struct tls_side *side, CURLcode code)
 {
-    struct cf_error err = { 0 };
+    struct cf_error err = {0};
 
     cf_utf8_make_line(side->detail);
-    cf_error_set(&err, code == CURLE_OPERATION_TIMEDOUT ? CF_ERROR_ENGINE_TIMEOUT : CF_ERROR_ENGINE, 0,
-                 "tls connection to %s: %s", side->where,
+    cf_error_set(&err,
+                 code == CURLE_OPERATION_TIMEDOUT ? CF_ERROR_ENGINE_TIMEOUT : CF_ERROR_ENGINE,
+                 0, "tls connection to %s: %s", side->where,
                  side->detail[0] != '\0' ? side->detail : curl_easy_strerror(code));
     cf_stream_end(&side->base, &err);
 }
 
-/* ---- moving bytes -------------------------------------------------------------------------- */
+/* ---- moving bytes --------------------------------------------------------------------------
+ */
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
@@ -122,7 +124,8 @@ read_some(struct tls_side *side)
         size_t got = 0;
         if (side->base.is_closing || side->base.has_ended)
             return;
-        CURLcode code = curl_easy_recv(side->easy, side->base.buffer, sizeof side->base.buffer, &got);
+        CURLcode code =
+            curl_easy_recv(side->easy, side->base.buffer, sizeof side->base.buffer, &got);
         if (code == CURLE_AGAIN)
             return;
         if (code != CURLE_OK) {
@@ -231,9 +234,11 @@ side_close(struct cf_stream *base)
     }
 }
 
-static const struct cf_stream_kind tls_kind = { side_write, side_shutdown, side_local_address, side_close };
+static const struct cf_stream_kind tls_kind = {side_write, side_shutdown, side_local_address,
+                                               side_close};
 
-/* ---- connecting ---------------------------------------------------------------------------- */
+/* ---- connecting ----------------------------------------------------------------------------
+ */
 
 static void
 on_connected(struct cf_curl_uv *curl, CURL *easy, CURLcode code)
@@ -271,7 +276,8 @@ prepare(struct tls_side *side, const struct cf_stream_target *target, uint64_t c
     bool is_v6 = strchr(target->host, ':') != NULL;
     cf_auto_free char *url = NULL;
 
-    if (asprintf(&url, "https://%s%s%s:%u/", is_v6 ? "[" : "", target->host, is_v6 ? "]" : "", target->port) < 0)
+    if (asprintf(&url, "https://%s%s%s:%u/", is_v6 ? "[" : "", target->host, is_v6 ? "]" : "",
+                 target->port) < 0)
         return -1;
     if (cf_curl_common(side->easy, target->tls, NULL, connect_ms) < 0 ||
         curl_easy_setopt(side->easy, CURLOPT_URL, url) != CURLE_OK ||
@@ -290,8 +296,8 @@ on_nobody_closed(void *user)
 
 int
 cf_stream_tls_open(uv_loop_t *loop, const struct cf_stream_target *target, uint64_t connect_ms,
-                   const struct cf_stream_events *events, void *user, struct cf_stream **ret_stream,
-                   struct cf_error *err)
+                   const struct cf_stream_events *events, void *user,
+                   struct cf_stream **ret_stream, struct cf_error *err)
 {
     struct tls_side *side = calloc(1, sizeof *side);
 
@@ -302,7 +308,8 @@ cf_stream_tls_open(uv_loop_t *loop, const struct cf_stream_target *target, uint6
     side->base.events = *events;
     side->base.user = user;
     side->easy = curl_easy_init();
-    if (side->easy == NULL || asprintf(&side->where, "%s:%u", target->host, target->port) < 0 ||
+    if (side->easy == NULL ||
+        asprintf(&side->where, "%s:%u", target->host, target->port) < 0 ||
         cf_curl_uv_init(&side->curl, loop, on_connected, err) < 0) {
         curl_easy_cleanup(side->easy);
         free(side->where);
@@ -315,7 +322,8 @@ cf_stream_tls_open(uv_loop_t *loop, const struct cf_stream_target *target, uint6
     side->again_open = true;
     if (prepare(side, target, connect_ms) < 0) {
         cf_stream_close(&side->base, on_nobody_closed, NULL);
-        return cf_error_set(err, CF_ERROR_INTERNAL, 0, "libcurl refused to prepare a connection");
+        return cf_error_set(err, CF_ERROR_INTERNAL, 0,
+                            "libcurl refused to prepare a connection");
     }
     *ret_stream = &side->base;
     return 0;

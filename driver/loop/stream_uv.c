@@ -1,6 +1,6 @@
 /*
- * Unix sockets and plain tcp: a libuv stream. A name may have several addresses; they are tried
- * in turn, each on a fresh handle, since libuv connects a handle once.
+ * Unix sockets and plain tcp: a libuv stream. A name may have several addresses; they are
+ * tried in turn, each on a fresh handle, since libuv connects a handle once.
  */
 #include "base/str.h"
 #include "loop/stream_impl.h"
@@ -16,8 +16,8 @@ struct uv_side {
         uv_pipe_t pipe;
         uv_tcp_t tcp;
     } io;
-    bool io_open;          /* the handle is in the loop */
-    uv_timer_t timer;      /* connecting */
+    bool io_open;     /* the handle is in the loop */
+    uv_timer_t timer; /* connecting */
     bool timer_open;
     uv_getaddrinfo_t lookup;
     bool is_looking_up;
@@ -26,7 +26,7 @@ struct uv_side {
     uv_write_t write;
     uv_shutdown_t shutdown;
     int last_error;
-    char *where;           /* "unix:///run/x.sock", "host:2375" for messages */
+    char *where; /* "unix:///run/x.sock", "host:2375" for messages */
     uint64_t connect_ms;
 };
 
@@ -70,14 +70,16 @@ on_io_closed(uv_handle_t *handle)
 static void
 fail_connect(struct uv_side *side, int uv_code)
 {
-    struct cf_error err = { 0 };
+    struct cf_error err = {0};
 
     uv_timer_stop(&side->timer);
     if (uv_code == UV_ETIMEDOUT)
-        cf_error_set(&err, CF_ERROR_ENGINE_TIMEOUT, ETIMEDOUT, "%s did not accept a connection within %llu ms",
-                     side->where, (unsigned long long)side->connect_ms);
+        cf_error_set(&err, CF_ERROR_ENGINE_TIMEOUT, ETIMEDOUT,
+                     "%s did not accept a connection within %llu ms", side->where,
+                     (unsigned long long)side->connect_ms);
     else
-        cf_error_set(&err, CF_ERROR_ENGINE, -uv_code, "connect to %s: %s", side->where, uv_strerror(uv_code));
+        cf_error_set(&err, CF_ERROR_ENGINE, -uv_code, "connect to %s: %s", side->where,
+                     uv_strerror(uv_code));
     cf_stream_end(&side->base, &err);
 }
 
@@ -87,7 +89,8 @@ on_connect_timeout(uv_timer_t *timer)
     fail_connect(timer->data, UV_ETIMEDOUT);
 }
 
-/* ---- reading and writing ------------------------------------------------------------------ */
+/* ---- reading and writing ------------------------------------------------------------------
+ */
 
 static void
 on_alloc(uv_handle_t *handle, size_t wish, uv_buf_t *buf)
@@ -100,7 +103,7 @@ static void
 on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 {
     struct uv_side *side = stream->data;
-    struct cf_error err = { 0 };
+    struct cf_error err = {0};
 
     if (got > 0) {
         side->base.events.on_data(side->base.user, buf->base, (size_t)got);
@@ -113,7 +116,8 @@ on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
         cf_stream_end(&side->base, NULL);
         return;
     }
-    cf_error_set(&err, CF_ERROR_ENGINE, (int)-got, "read from %s: %s", side->where, uv_strerror((int)got));
+    cf_error_set(&err, CF_ERROR_ENGINE, (int)-got, "read from %s: %s", side->where,
+                 uv_strerror((int)got));
     cf_stream_end(&side->base, &err);
 }
 
@@ -136,7 +140,8 @@ side_write(struct cf_stream *base, const char *bytes, size_t len, struct cf_erro
     side->write.data = side;
     int rc = uv_write(&side->write, &side->io.stream, &buf, 1, on_wrote);
     if (rc < 0)
-        return cf_error_set(err, CF_ERROR_ENGINE, -rc, "write to %s: %s", side->where, uv_strerror(rc));
+        return cf_error_set(err, CF_ERROR_ENGINE, -rc, "write to %s: %s", side->where,
+                            uv_strerror(rc));
     return 0;
 }
 
@@ -152,7 +157,8 @@ side_shutdown(struct cf_stream *base)
     struct uv_side *side = cf_container_of(base, struct uv_side, base);
 
     side->shutdown.data = side;
-    (void)uv_shutdown(&side->shutdown, &side->io.stream, on_shut); /* only fails when not connected */
+    (void)uv_shutdown(&side->shutdown, &side->io.stream,
+                      on_shut); /* only fails when not connected */
 }
 
 static void
@@ -178,9 +184,11 @@ side_close(struct cf_stream *base)
         uv_close(&side->io.handle, on_io_closed);
 }
 
-static const struct cf_stream_kind uv_kind = { side_write, side_shutdown, side_local_address, side_close };
+static const struct cf_stream_kind uv_kind = {side_write, side_shutdown, side_local_address,
+                                              side_close};
 
-/* ---- connecting ---------------------------------------------------------------------------- */
+/* ---- connecting ----------------------------------------------------------------------------
+ */
 
 static void
 on_connected(uv_connect_t *request, int status)
@@ -231,7 +239,8 @@ try_next_address(struct uv_side *side)
         uv_close(&side->io.handle, on_io_closed);
         return;
     }
-    (void)uv_tcp_nodelay(&side->io.tcp, 1); /* better without, but it works with the delay too */
+    (void)uv_tcp_nodelay(&side->io.tcp,
+                         1); /* better without, but it works with the delay too */
     (void)uv_tcp_keepalive(&side->io.tcp, 1, 30);
 }
 
@@ -255,12 +264,13 @@ on_looked_up(uv_getaddrinfo_t *request, int status, struct addrinfo *addresses)
 static int
 begin_tcp(struct uv_side *side, const struct cf_stream_target *target)
 {
-    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC };
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC};
     char service[16];
 
     snprintf(service, sizeof service, "%u", target->port);
     side->lookup.data = side;
-    int rc = uv_getaddrinfo(side->base.loop, &side->lookup, on_looked_up, target->host, service, &hints);
+    int rc = uv_getaddrinfo(side->base.loop, &side->lookup, on_looked_up, target->host,
+                            service, &hints);
     side->is_looking_up = rc == 0;
     return rc;
 }
@@ -272,7 +282,8 @@ begin_unix(struct uv_side *side, const char *path)
     side->io.handle.data = side;
     side->io_open = true;
     side->connect.data = side;
-    uv_pipe_connect(&side->connect, &side->io.pipe, path, on_connected); /* errors come there */
+    uv_pipe_connect(&side->connect, &side->io.pipe, path,
+                    on_connected); /* errors come there */
 }
 
 static struct uv_side *
@@ -282,8 +293,9 @@ side_new(uv_loop_t *loop, const struct cf_stream_target *target)
 
     if (side == NULL)
         return NULL;
-    int rc = target->unix_path != NULL ? asprintf(&side->where, "unix://%s", target->unix_path)
-                                       : asprintf(&side->where, "%s:%u", target->host, target->port);
+    int rc = target->unix_path != NULL
+                 ? asprintf(&side->where, "unix://%s", target->unix_path)
+                 : asprintf(&side->where, "%s:%u", target->host, target->port);
     if (rc < 0) {
         free(side);
         return NULL;
@@ -295,8 +307,8 @@ side_new(uv_loop_t *loop, const struct cf_stream_target *target)
 
 int
 cf_stream_uv_open(uv_loop_t *loop, const struct cf_stream_target *target, uint64_t connect_ms,
-                  const struct cf_stream_events *events, void *user, struct cf_stream **ret_stream,
-                  struct cf_error *err)
+                  const struct cf_stream_events *events, void *user,
+                  struct cf_stream **ret_stream, struct cf_error *err)
 {
     struct uv_side *side = side_new(loop, target);
 
@@ -308,7 +320,8 @@ cf_stream_uv_open(uv_loop_t *loop, const struct cf_stream_target *target, uint64
     if (target->unix_path == NULL) {
         int rc = begin_tcp(side, target);
         if (rc < 0) {
-            cf_error_set(err, CF_ERROR_ENGINE, -rc, "look up %s: %s", side->where, uv_strerror(rc));
+            cf_error_set(err, CF_ERROR_ENGINE, -rc, "look up %s: %s", side->where,
+                         uv_strerror(rc));
             free(side->where);
             free(side);
             return -1;

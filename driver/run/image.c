@@ -1,7 +1,7 @@
 /*
- * The image resolver's door. Two tables, read downwards: how an image comes about; and upwards:
- * how nothing of it stays. A failure goes up by itself and is told afterwards; a close goes up
- * from wherever the story is.
+ * The image resolver's door. Two tables, read downwards: how an image comes about; and
+ * upwards: how nothing of it stays. A failure goes up by itself and is told afterwards; a
+ * close goes up from wherever the story is.
  */
 #include "run/image.h"
 #include "base/clock.h"
@@ -13,6 +13,7 @@
 #define DEFAULT_DEADLINE_MS 600000u
 #define UNDO_MS 30000u
 
+/* clang-format off */
 static const struct cf_step by_reference[] = {
     { "inspect image",    cf_image_inspect_start, NULL, cf_image_abort_call, 0 },
     { "find credentials", cf_image_login_start,   NULL, cf_image_login_abort, 0 },
@@ -32,6 +33,7 @@ static const struct cf_step by_build[] = {
     { "check image",      cf_image_check_start,    NULL, cf_image_abort_call, 0 },
     { "close registry",   cf_image_registry_end,   NULL, NULL, 0 },
 };
+/* clang-format on */
 
 uint64_t
 cf_image_left_ms(uint64_t until_ms)
@@ -55,7 +57,9 @@ cf_image_abort_call(struct cf_steps *steps)
     cf_engine_call_cancel(cf_container_of(steps, struct cf_image, steps)->call);
 }
 
-/* ---- the end --------------------------------------------------------------------------------------------- */
+/* ---- the end
+ * ---------------------------------------------------------------------------------------------
+ */
 
 static void
 image_free(struct cf_image *image)
@@ -89,8 +93,11 @@ on_handle_closed(uv_handle_t *handle)
 
     if (--image->handles_open > 0)
         return;
-    struct cf_teardown teardown = { .proven = image->proven && json_array_size(image->left) == 0, .removed = image->removed,
-                                    .left = image->left, .took_ms = cf_clock_ms() - image->closing_since_ms };
+    struct cf_teardown teardown = {.proven =
+                                       image->proven && json_array_size(image->left) == 0,
+                                   .removed = image->removed,
+                                   .left = image->left,
+                                   .took_ms = cf_clock_ms() - image->closing_since_ms};
     if (image->on_closed != NULL)
         image->on_closed(image->closed_user, &teardown);
     image_free(image);
@@ -113,7 +120,9 @@ close_handles(struct cf_image *image)
     uv_close((uv_handle_t *)&image->deadline, on_handle_closed);
 }
 
-/* ---- the story -------------------------------------------------------------------------------------------- */
+/* ---- the story
+ * --------------------------------------------------------------------------------------------
+ */
 
 static void
 on_steps_done(struct cf_steps *steps)
@@ -141,8 +150,10 @@ on_row(struct cf_steps *steps, const struct cf_step *row, bool entered)
     struct cf_image *image = cf_container_of(steps, struct cf_image, steps);
 
     if (steps->dir == CF_STEPS_DOWN && image->events.on_step != NULL && !image->is_closing)
-        image->events.on_step(image->user, row->name, entered ? UINT64_MAX : uv_now(image->loop) - steps->entered_ms);
-    if (steps->dir == CF_STEPS_UP && image->close_until_ms == 0) /* undone by itself, before any close */
+        image->events.on_step(image->user, row->name,
+                              entered ? UINT64_MAX : uv_now(image->loop) - steps->entered_ms);
+    if (steps->dir == CF_STEPS_UP &&
+        image->close_until_ms == 0) /* undone by itself, before any close */
         image->close_until_ms = cf_clock_ms() + UNDO_MS;
 }
 
@@ -150,10 +161,12 @@ static void
 on_deadline(uv_timer_t *timer)
 {
     struct cf_image *image = timer->data;
-    struct cf_error err = { 0 };
+    struct cf_error err = {0};
 
-    cf_error_set(&err, CF_ERROR_ENGINE_TIMEOUT, 0, "the image was not there within %llu s (at: %s)",
-                 (unsigned long long)image->deadline_ms / 1000, image->steps.table[image->steps.at].name);
+    cf_error_set(&err, CF_ERROR_ENGINE_TIMEOUT, 0,
+                 "the image was not there within %llu s (at: %s)",
+                 (unsigned long long)image->deadline_ms / 1000,
+                 image->steps.table[image->steps.at].name);
     cf_steps_cancel(&image->steps, &err);
 }
 
@@ -166,7 +179,9 @@ on_begin(uv_timer_t *timer)
     cf_steps_run(&image->steps);
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------ */
+/* ---- opening
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static int
 check_reference(struct cf_image *image, struct cf_error *err)
@@ -175,18 +190,25 @@ check_reference(struct cf_image *image, struct cf_error *err)
         return -1;
     if (image->ref.digest[0] != '\0')
         return 0;
-    cf_error_set(err, CF_ERROR_CONFIG, 0, "image %s is a name that can change; it has to be NAME@sha256:<64 hex digits>",
-                 image->reference);
-    return cf_error_fix(err, "resolve it: docker buildx imagetools inspect %s:%s --format '{{.Manifest.Digest}}'  or, "
-                             "once pulled: docker inspect --format '{{index .RepoDigests 0}}' %s:%s", image->ref.repo,
-                        image->ref.tag[0] != '\0' ? image->ref.tag : "latest", image->ref.repo,
-                        image->ref.tag[0] != '\0' ? image->ref.tag : "latest");
+    cf_error_set(
+        err, CF_ERROR_CONFIG, 0,
+        "image %s is a name that can change; it has to be NAME@sha256:<64 hex digits>",
+        image->reference);
+    return cf_error_fix(
+        err,
+        "resolve it: docker buildx imagetools inspect %s:%s --format '{{.Manifest.Digest}}'  "
+        "or, "
+        "once pulled: docker inspect --format '{{index .RepoDigests 0}}' %s:%s",
+        image->ref.repo, image->ref.tag[0] != '\0' ? image->ref.tag : "latest",
+        image->ref.repo, image->ref.tag[0] != '\0' ? image->ref.tag : "latest");
 }
 
 static int
-copy_options(struct cf_image *image, const struct cf_image_options *options, struct cf_error *err)
+copy_options(struct cf_image *image, const struct cf_image_options *options,
+             struct cf_error *err)
 {
-    if (cf_str_copy(&image->run_id, options->run_id, err) < 0 || cf_str_copy(&image->reference, options->reference, err) < 0 ||
+    if (cf_str_copy(&image->run_id, options->run_id, err) < 0 ||
+        cf_str_copy(&image->reference, options->reference, err) < 0 ||
         cf_str_copy(&image->build_context, options->build_context, err) < 0 ||
         cf_str_copy(&image->dockerfile, options->dockerfile, err) < 0 ||
         cf_str_copy(&image->architecture, options->architecture, err) < 0 ||
@@ -203,13 +225,15 @@ copy_options(struct cf_image *image, const struct cf_image_options *options, str
     if (image->made == NULL || image->removed == NULL || image->left == NULL)
         return cf_error_memory(err);
     if ((image->reference == NULL) == (image->build_context == NULL))
-        return cf_error_set(err, CF_ERROR_CONFIG, 0, "an image reference or a build context is needed, and not both");
+        return cf_error_set(err, CF_ERROR_CONFIG, 0,
+                            "an image reference or a build context is needed, and not both");
     return image->reference != NULL ? check_reference(image, err) : 0;
 }
 
 int
-cf_image_open(uv_loop_t *loop, const struct cf_image_options *options, const struct cf_image_events *events, void *user,
-              struct cf_image **ret_image, struct cf_error *err)
+cf_image_open(uv_loop_t *loop, const struct cf_image_options *options,
+              const struct cf_image_events *events, void *user, struct cf_image **ret_image,
+              struct cf_error *err)
 {
     struct cf_image *image = calloc(1, sizeof *image);
 
@@ -225,7 +249,8 @@ cf_image_open(uv_loop_t *loop, const struct cf_image_options *options, const str
     bool builds = options->build_context != NULL;
     const struct cf_step *table = builds ? by_build : by_reference;
     int count = builds ? (int)CF_COUNT(by_build) : (int)CF_COUNT(by_reference);
-    if (copy_options(image, options, err) < 0 || cf_steps_init(&image->steps, loop, table, count, image->log, err) < 0) {
+    if (copy_options(image, options, err) < 0 ||
+        cf_steps_init(&image->steps, loop, table, count, image->log, err) < 0) {
         image_free(image);
         return -1;
     }
@@ -249,7 +274,8 @@ cf_image_close(struct cf_image *image, uint64_t deadline_ms,
     image->on_closed = on_closed;
     image->closed_user = user;
     image->closing_since_ms = cf_clock_ms();
-    image->close_until_ms = image->closing_since_ms + (deadline_ms > 0 ? deadline_ms : UNDO_MS);
+    image->close_until_ms =
+        image->closing_since_ms + (deadline_ms > 0 ? deadline_ms : UNDO_MS);
     uv_timer_stop(&image->deadline);
     if (!begun || (image->told && image->steps.outcome < 0))
         close_handles(image); /* nothing was begun, or all of it is undone already */

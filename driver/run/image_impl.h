@@ -37,14 +37,15 @@ struct cf_image {
     /* of a build */
     struct cf_registry *registry;
     char *registry_dir, *registry_user, *registry_password;
-    char repo[128];      /* "127.0.0.1:5000/cfrunner-<hex>" */
-    char name[64];       /* "cfrunner-<hex>", as the registry knows it */
+    char repo[128]; /* "127.0.0.1:5000/cfrunner-<hex>" */
+    char name[64];  /* "cfrunner-<hex>", as the registry knows it */
     char built_id[80];
     char pushed_digest[80];
-    json_t *before;      /* {image id: true} of everything there before the build; NULL: not listed */
-    json_t *made;        /* {id or its beginning: true} of what the build stream named */
-    char *tail;          /* last lines of the build */
-    bool build_begun, was_cut_off;   /* a canceled build's last step may still come to its end */
+    json_t
+        *before;  /* {image id: true} of everything there before the build; NULL: not listed */
+    json_t *made; /* {id or its beginning: true} of what the build stream named */
+    char *tail;   /* last lines of the build */
+    bool build_begun, was_cut_off; /* a canceled build's last step may still come to its end */
     char open_step[16], open_container[80], last_image[80]; /* of a build that was cut off */
     struct cf_image_sweep *sweep;
 
@@ -77,7 +78,8 @@ int cf_image_check_start(struct cf_steps *steps, struct cf_error *err);
 
 /* Rows of a build (image_build.c). */
 int cf_image_registry_start(struct cf_steps *steps, struct cf_error *err);
-int cf_image_registry_end(struct cf_steps *steps, struct cf_error *err); /* as a row, and as its undo */
+int cf_image_registry_end(struct cf_steps *steps,
+                          struct cf_error *err); /* as a row, and as its undo */
 int cf_image_list_start(struct cf_steps *steps, struct cf_error *err);
 int cf_image_build_start(struct cf_steps *steps, struct cf_error *err);
 int cf_image_build_undo(struct cf_steps *steps, struct cf_error *err);
@@ -89,8 +91,8 @@ int cf_image_own_auth_start(struct cf_steps *steps, struct cf_error *err);
 
 /* Removes every image the build made, and looks again until none is left or time is over; then
  * `done`. Fills image->removed, left and proven. (image_sweep.c) */
-int cf_image_sweep_start(struct cf_image *image, uint64_t until_ms, void (*done)(struct cf_image *image),
-                         struct cf_error *err);
+int cf_image_sweep_start(struct cf_image *image, uint64_t until_ms,
+                         void (*done)(struct cf_image *image), struct cf_error *err);
 /* Whether the image of a list entry was made by our build. */
 bool cf_image_is_ours(const struct cf_image *image, const json_t *entry, const json_t *list);
 /* Whether the build stream named this id. */

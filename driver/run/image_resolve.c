@@ -23,13 +23,15 @@ full_reference(const struct cf_image *image, char *out, size_t size)
     snprintf(out, size, "%s@%s", image->ref.repo, image->ref.digest);
 }
 
-/* ---- inspect ---------------------------------------------------------------------------------------- */
+/* ---- inspect
+ * ---------------------------------------------------------------------------------------- */
 
 static void
-on_inspected(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_inspected(void *user, int status, const struct cf_engine_reply *reply,
+             const struct cf_error *err)
 {
     struct cf_image *image = user;
-    struct cf_error own = { 0 };
+    struct cf_error own = {0};
 
     if (status == 0) {
         image->needs_pull = image->pull == CF_PULL_ALWAYS;
@@ -37,8 +39,10 @@ on_inspected(void *user, int status, const struct cf_engine_reply *reply, const 
         image->needs_pull = true;
         status = 0;
         if (image->pull == CF_PULL_NEVER) {
-            status = cf_error_set(&own, CF_ERROR_NOT_FOUND, 404, "image %s is not in the engine, and --pull=never forbids "
-                                  "pulling it", image->reference);
+            status = cf_error_set(&own, CF_ERROR_NOT_FOUND, 404,
+                                  "image %s is not in the engine, and --pull=never forbids "
+                                  "pulling it",
+                                  image->reference);
             cf_error_fix(&own, "docker pull %s", image->reference);
             err = &own;
         }
@@ -53,10 +57,12 @@ cf_image_inspect_start(struct cf_steps *steps, struct cf_error *err)
     char name[700];
 
     full_reference(image, name, sizeof name);
-    return cf_engine_image_inspect(image->engine, name, on_inspected, image, &image->call, err);
+    return cf_engine_image_inspect(image->engine, name, on_inspected, image, &image->call,
+                                   err);
 }
 
-/* ---- credentials ------------------------------------------------------------------------------------- */
+/* ---- credentials
+ * ------------------------------------------------------------------------------------- */
 
 /* Outlives a canceled image: a helper's answer may come after nobody waits for it. */
 struct image_lookup {
@@ -68,7 +74,7 @@ on_credentials(void *user, int status, const char *registry_auth, const struct c
 {
     struct image_lookup *lookup = user;
     struct cf_image *image = lookup->image;
-    struct cf_error own = { 0 };
+    struct cf_error own = {0};
 
     free(lookup);
     if (image == NULL)
@@ -94,7 +100,8 @@ cf_image_login_start(struct cf_steps *steps, struct cf_error *err)
     if (lookup == NULL)
         return cf_error_memory(err);
     lookup->image = image;
-    if (cf_engine_auth_find(image->engine, image->ref.domain, on_credentials, lookup, err) < 0) {
+    if (cf_engine_auth_find(image->engine, image->ref.domain, on_credentials, lookup, err) <
+        0) {
         free(lookup);
         return -1;
     }
@@ -114,7 +121,9 @@ cf_image_login_abort(struct cf_steps *steps)
     cf_steps_settle(steps, -1);
 }
 
-/* ---- pull --------------------------------------------------------------------------------------------- */
+/* ---- pull
+ * ---------------------------------------------------------------------------------------------
+ */
 
 static bool
 has_word(const char *text, const char *const *words)
@@ -129,30 +138,38 @@ has_word(const char *text, const char *const *words)
 static void
 explain_pull(const struct cf_image *image, struct cf_error *err)
 {
-    static const char *const unknown[] = { "manifest unknown", "not found", "manifest for", NULL };
-    static const char *const refused[] = { "unauthorized", "denied", "no basic auth", "authentication required", NULL };
+    static const char *const unknown[] = {"manifest unknown", "not found", "manifest for",
+                                          NULL};
+    static const char *const refused[] = {"unauthorized", "denied", "no basic auth",
+                                          "authentication required", NULL};
     bool answered = err->kind == CF_ERROR_ENGINE || err->kind == CF_ERROR_NOT_FOUND;
 
     if (!answered)
         return;
     if (has_word(err->text, refused)) {
         cf_error_wrap(err, "pull of %s was refused", image->reference);
-        cf_error_fix(err, "log in to its registry with `docker login %s`, and check that the repository exists",
+        cf_error_fix(err,
+                     "log in to its registry with `docker login %s`, and check that the "
+                     "repository exists",
                      image->ref.domain);
     } else if (err->kind == CF_ERROR_NOT_FOUND || has_word(err->text, unknown)) {
         err->kind = CF_ERROR_NOT_FOUND;
         cf_error_wrap(err, "no image %s", image->reference);
-        cf_error_fix(err, "check name and digest: `docker buildx imagetools inspect %s` lists what is there", image->ref.repo);
+        cf_error_fix(
+            err,
+            "check name and digest: `docker buildx imagetools inspect %s` lists what is there",
+            image->ref.repo);
     } else {
         cf_error_wrap(err, "pull of %s", image->reference);
     }
 }
 
 static void
-on_pulled(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_pulled(void *user, int status, const struct cf_engine_reply *reply,
+          const struct cf_error *err)
 {
     struct cf_image *image = user;
-    struct cf_error own = { 0 };
+    struct cf_error own = {0};
 
     if (status < 0) {
         own = *err;
@@ -184,24 +201,33 @@ cf_image_pull_start(struct cf_steps *steps, struct cf_error *err)
     }
     if (image->architecture != NULL)
         snprintf(platform, sizeof platform, "linux/%s", image->architecture);
-    return cf_engine_image_pull(image->engine, image->ref.repo, image->ref.digest, platform[0] != '\0' ? platform : NULL,
-                                image->auth, cf_image_left_ms(image->until_ms), on_pull_progress, on_pulled, image,
-                                &image->call, err);
+    return cf_engine_image_pull(image->engine, image->ref.repo, image->ref.digest,
+                                platform[0] != '\0' ? platform : NULL, image->auth,
+                                cf_image_left_ms(image->until_ms), on_pull_progress, on_pulled,
+                                image, &image->call, err);
 }
 
-/* ---- check -------------------------------------------------------------------------------------------- */
+/* ---- check
+ * --------------------------------------------------------------------------------------------
+ */
 
 static int
 check_platform(const struct cf_image *image, struct cf_error *err)
 {
-    const char *wanted = image->architecture != NULL ? image->architecture : cf_engine_facts(image->engine)->arch;
+    const char *wanted = image->architecture != NULL ? image->architecture
+                                                     : cf_engine_facts(image->engine)->arch;
 
     if (strcmp(image->os, "linux") != 0)
-        return cf_error_set(err, CF_ERROR_IMAGE, 0, "image %s is for %s; it has to be for linux", image->image_reference,
-                            image->os[0] != '\0' ? image->os : "no named system");
+        return cf_error_set(
+            err, CF_ERROR_IMAGE, 0, "image %s is for %s; it has to be for linux",
+            image->image_reference, image->os[0] != '\0' ? image->os : "no named system");
     if (wanted[0] != '\0' && strcmp(image->arch, wanted) != 0) {
-        cf_error_set(err, CF_ERROR_IMAGE, 0, "image %s is for %s; %s is wanted", image->image_reference, image->arch, wanted);
-        return cf_error_fix(err, "build it with `docker build --platform linux/%s`, or name the digest of that platform", wanted);
+        cf_error_set(err, CF_ERROR_IMAGE, 0, "image %s is for %s; %s is wanted",
+                     image->image_reference, image->arch, wanted);
+        return cf_error_fix(err,
+                            "build it with `docker build --platform linux/%s`, or name the "
+                            "digest of that platform",
+                            wanted);
     }
     return 0;
 }
@@ -221,13 +247,17 @@ has_digest(const struct cf_image *image, const json_t *json)
 static int
 take_image(struct cf_image *image, const json_t *json, struct cf_error *err)
 {
-    const char *id = cf_json_str(json, "Id"), *os = cf_json_str(json, "Os"), *arch = cf_json_str(json, "Architecture");
+    const char *id = cf_json_str(json, "Id"), *os = cf_json_str(json, "Os"),
+               *arch = cf_json_str(json, "Architecture");
 
-    if (id == NULL || strlen(id) != 71 || !cf_str_starts(id, "sha256:") || !cf_is_hex(id + 7, 64))
-        return cf_error_set(err, CF_ERROR_ENGINE, 0, "engine shows image %s without an Id", image->image_reference);
-    if (!has_digest(image, json) && strcmp(id, image->ref.digest) != 0)
-        return cf_error_set(err, CF_ERROR_ENGINE, 0, "engine shows another digest than %s for image %s", image->ref.digest,
+    if (id == NULL || strlen(id) != 71 || !cf_str_starts(id, "sha256:") ||
+        !cf_is_hex(id + 7, 64))
+        return cf_error_set(err, CF_ERROR_ENGINE, 0, "engine shows image %s without an Id",
                             image->image_reference);
+    if (!has_digest(image, json) && strcmp(id, image->ref.digest) != 0)
+        return cf_error_set(err, CF_ERROR_ENGINE, 0,
+                            "engine shows another digest than %s for image %s",
+                            image->ref.digest, image->image_reference);
     snprintf(image->id, sizeof image->id, "%s", id);
     snprintf(image->os, sizeof image->os, "%s", os != NULL ? os : "");
     snprintf(image->arch, sizeof image->arch, "%s", arch != NULL ? arch : "");
@@ -240,10 +270,11 @@ take_image(struct cf_image *image, const json_t *json, struct cf_error *err)
 }
 
 static void
-on_checked(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_checked(void *user, int status, const struct cf_engine_reply *reply,
+           const struct cf_error *err)
 {
     struct cf_image *image = user;
-    struct cf_error own = { 0 };
+    struct cf_error own = {0};
 
     if (status < 0) {
         own = *err;
@@ -260,5 +291,6 @@ cf_image_check_start(struct cf_steps *steps, struct cf_error *err)
     struct cf_image *image = image_of(steps);
 
     full_reference(image, image->image_reference, sizeof image->image_reference);
-    return cf_engine_image_inspect(image->engine, image->image_reference, on_checked, image, &image->call, err);
+    return cf_engine_image_inspect(image->engine, image->image_reference, on_checked, image,
+                                   &image->call, err);
 }

@@ -7,9 +7,10 @@
  * was named by the build stream and has no name of its own (a base image has one), or descends
  * from such an image.
  *
- * An engine whose build was canceled still ends the step it was at, and commits it. Removing its
- * parent before that would hide it for good; so the step is waited for, within a bound: until its
- * container is gone, or, for a step without one (COPY, ADD), until its image is there.
+ * An engine whose build was canceled still ends the step it was at, and commits it. Removing
+ * its parent before that would hide it for good; so the step is waited for, within a bound:
+ * until its container is gone, or, for a step without one (COPY, ADD), until its image is
+ * there.
  */
 #include "base/clock.h"
 #include "base/str.h"
@@ -33,13 +34,14 @@ struct cf_image_sweep {
     size_t at;
     int passes;
     uv_timer_t pause;
-    char why[400];  /* the last refusal */
+    char why[400]; /* the last refusal */
 };
 
 static int look(struct cf_image_sweep *sweep, struct cf_error *err);
 static void remove_next(struct cf_image_sweep *sweep);
 
-/* ---- whose image is it -------------------------------------------------------------------------------- */
+/* ---- whose image is it
+ * -------------------------------------------------------------------------------- */
 
 bool
 cf_image_was_named(const struct cf_image *image, const char *id)
@@ -78,7 +80,8 @@ has_our_name(const struct cf_image *image, const json_t *names)
     json_t *name;
 
     json_array_foreach((json_t *)names, i, name)
-        if (json_is_string(name) && image->repo[0] != '\0' && cf_str_starts(json_string_value(name), image->repo))
+        if (json_is_string(name) && image->repo[0] != '\0' &&
+            cf_str_starts(json_string_value(name), image->repo))
             return true;
     return false;
 }
@@ -100,14 +103,15 @@ is_made_here(const struct cf_image *image, const json_t *entry)
 {
     const char *id = cf_json_str(entry, "Id");
     const char *run = cf_json_str(cf_json_obj(entry, "Labels"), RUN_LABEL);
-    const json_t *tags = cf_json_arr(entry, "RepoTags"), *digests = cf_json_arr(entry, "RepoDigests");
+    const json_t *tags = cf_json_arr(entry, "RepoTags"),
+                 *digests = cf_json_arr(entry, "RepoDigests");
 
     if (id == NULL || json_object_get(image->before, id) != NULL)
         return false;
     if (has_strange_name(image, tags) || has_strange_name(image, digests))
         return false; /* a base image; or somebody has named our image: it is theirs now */
-    return cf_str_same(run, image->run_id) || has_our_name(image, tags) || has_our_name(image, digests) ||
-           cf_image_was_named(image, id);
+    return cf_str_same(run, image->run_id) || has_our_name(image, tags) ||
+           has_our_name(image, digests) || cf_image_was_named(image, id);
 }
 
 bool
@@ -117,10 +121,12 @@ cf_image_is_ours(const struct cf_image *image, const json_t *entry, const json_t
 
     if (is_made_here(image, entry))
         return true;
-    if (id == NULL || json_object_get(image->before, id) != NULL || has_strange_name(image, cf_json_arr(entry, "RepoTags")) ||
+    if (id == NULL || json_object_get(image->before, id) != NULL ||
+        has_strange_name(image, cf_json_arr(entry, "RepoTags")) ||
         has_strange_name(image, cf_json_arr(entry, "RepoDigests")))
         return false;
-    for (int depth = 0; depth < 128 && entry != NULL; depth++) { /* an engine's list is no proof against circles */
+    for (int depth = 0; depth < 128 && entry != NULL;
+         depth++) { /* an engine's list is no proof against circles */
         const char *parent = cf_json_str(entry, "ParentId");
         entry = parent != NULL && parent[0] != '\0' ? find_id(list, parent) : NULL;
         if (entry != NULL && is_made_here(image, entry))
@@ -129,7 +135,9 @@ cf_image_is_ours(const struct cf_image *image, const json_t *entry, const json_t
     return false;
 }
 
-/* ---- the end -------------------------------------------------------------------------------------------- */
+/* ---- the end
+ * --------------------------------------------------------------------------------------------
+ */
 
 static void
 on_pause_closed(uv_handle_t *handle)
@@ -165,9 +173,12 @@ report_left(struct cf_image_sweep *sweep)
         const char *id = cf_json_str(victim, "id");
         char command[120];
         snprintf(command, sizeof command, "docker rmi -f %s", id);
-        json_array_append_new(sweep->image->left,
-                              json_pack("{s:s, s:s, s:s, s:s, s:s}", "kind", "image", "id", id, "name", cf_json_str(victim, "ref"),
-                                        "why", sweep->why[0] != '\0' ? sweep->why : "there was no time left", "remove", command));
+        json_array_append_new(
+            sweep->image->left,
+            json_pack("{s:s, s:s, s:s, s:s, s:s}", "kind", "image", "id", id, "name",
+                      cf_json_str(victim, "ref"), "why",
+                      sweep->why[0] != '\0' ? sweep->why : "there was no time left", "remove",
+                      command));
     }
     finish(sweep, false);
 }
@@ -179,20 +190,24 @@ report_unknown(struct cf_image_sweep *sweep, const struct cf_error *err)
     struct cf_image *image = sweep->image;
     char command[120];
 
-    snprintf(command, sizeof command, "docker images -aq --filter label=" RUN_LABEL "=%s", image->run_id);
-    json_array_append_new(image->left, json_pack("{s:s, s:s, s:s, s:s, s:s}", "kind", "image", "id",
-                                                 image->built_id[0] != '\0' ? image->built_id : "unknown", "name", image->repo,
-                                                 "why", err->text, "remove", command));
+    snprintf(command, sizeof command, "docker images -aq --filter label=" RUN_LABEL "=%s",
+             image->run_id);
+    json_array_append_new(image->left,
+                          json_pack("{s:s, s:s, s:s, s:s, s:s}", "kind", "image", "id",
+                                    image->built_id[0] != '\0' ? image->built_id : "unknown",
+                                    "name", image->repo, "why", err->text, "remove", command));
     finish(sweep, false);
 }
 
-/* ---- one pass --------------------------------------------------------------------------------------------- */
+/* ---- one pass
+ * ---------------------------------------------------------------------------------------------
+ */
 
 static void
 on_pause(uv_timer_t *timer)
 {
     struct cf_image_sweep *sweep = timer->data;
-    struct cf_error err = { 0 };
+    struct cf_error err = {0};
 
     if (look(sweep, &err) < 0)
         report_unknown(sweep, &err);
@@ -208,11 +223,13 @@ note_removed(struct cf_image_sweep *sweep, const json_t *victim)
     json_array_foreach(removed, i, entry)
         if (cf_str_same(cf_json_str(entry, "id"), id))
             return;
-    json_array_append_new(removed, json_pack("{s:s, s:s, s:s}", "kind", "image", "id", id, "name", cf_json_str(victim, "ref")));
+    json_array_append_new(removed, json_pack("{s:s, s:s, s:s}", "kind", "image", "id", id,
+                                             "name", cf_json_str(victim, "ref")));
 }
 
 static void
-on_removed(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_removed(void *user, int status, const struct cf_engine_reply *reply,
+           const struct cf_error *err)
 {
     struct cf_image_sweep *sweep = user;
 
@@ -230,19 +247,24 @@ remove_next(struct cf_image_sweep *sweep)
 {
     struct cf_image *image = sweep->image;
     const json_t *victim = json_array_get(sweep->victims, sweep->at);
-    struct cf_error err = { 0 };
-    struct cf_buf path = { 0 };
+    struct cf_error err = {0};
+    struct cf_buf path = {0};
 
     if (victim == NULL || cf_clock_ms() >= sweep->until_ms) {
         uv_timer_start(&sweep->pause, on_pause, sweep->passes == 1 ? 0 : PAUSE_MS, 0);
         return;
     }
     (void)cf_buf_addf(&path, "/images/%s", cf_json_str(victim, "id"));
-    (void)cf_engine_query(&path, "force", "1"); /* an image may have our tag and our digest name at once */
+    (void)cf_engine_query(&path, "force",
+                          "1"); /* an image may have our tag and our digest name at once */
     (void)cf_engine_query(&path, "noprune", "1"); /* parents that were there before stay */
-    struct cf_engine_request request = { .method = "DELETE", .path = path.data, .also_ok = 404,
-                                         .deadline_ms = cf_image_left_ms(sweep->until_ms) };
-    int rc = path.failed ? cf_error_memory(&err) : cf_engine_call(image->engine, &request, on_removed, sweep, &image->call, &err);
+    struct cf_engine_request request = {.method = "DELETE",
+                                        .path = path.data,
+                                        .also_ok = 404,
+                                        .deadline_ms = cf_image_left_ms(sweep->until_ms)};
+    int rc = path.failed ? cf_error_memory(&err)
+                         : cf_engine_call(image->engine, &request, on_removed, sweep,
+                                          &image->call, &err);
     cf_buf_release(&path);
     if (rc < 0)
         report_unknown(sweep, &err);
@@ -251,7 +273,8 @@ remove_next(struct cf_image_sweep *sweep)
 static bool
 is_hex_id(const char *id)
 {
-    return id != NULL && cf_str_starts(id, "sha256:") && strlen(id) == 71 && cf_is_hex(id + 7, 64);
+    return id != NULL && cf_str_starts(id, "sha256:") && strlen(id) == 71 &&
+           cf_is_hex(id + 7, 64);
 }
 
 /* The engine lists newest first, which is children before parents. */
@@ -268,8 +291,10 @@ choose_victims(struct cf_image_sweep *sweep, const json_t *list)
         const char *id = cf_json_str(entry, "Id");
         const char *tag = json_string_value(json_array_get(cf_json_arr(entry, "RepoTags"), 0));
         if (is_hex_id(id) && cf_image_is_ours(sweep->image, entry, list))
-            json_array_append_new(sweep->victims, json_pack("{s:s, s:s}", "id", id, "ref",
-                                                            tag != NULL && !cf_str_starts(tag, "<none>") ? tag : id));
+            json_array_append_new(
+                sweep->victims,
+                json_pack("{s:s, s:s}", "id", id, "ref",
+                          tag != NULL && !cf_str_starts(tag, "<none>") ? tag : id));
     }
 }
 
@@ -282,22 +307,25 @@ has_open_steps_image(const struct cf_image *image, const json_t *list)
 
     json_array_foreach((json_t *)list, i, entry) {
         const char *parent = cf_json_str(entry, "ParentId");
-        if (parent != NULL && cf_str_starts(parent, "sha256:") && image->last_image[0] != '\0' &&
-            cf_str_starts(parent + 7, image->last_image) && cf_image_is_ours(image, entry, list))
+        if (parent != NULL && cf_str_starts(parent, "sha256:") &&
+            image->last_image[0] != '\0' && cf_str_starts(parent + 7, image->last_image) &&
+            cf_image_is_ours(image, entry, list))
             return true;
     }
     return false;
 }
 
 static void
-on_listed(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_listed(void *user, int status, const struct cf_engine_reply *reply,
+          const struct cf_error *err)
 {
     struct cf_image_sweep *sweep = user;
-    struct cf_error own = { 0 };
+    struct cf_error own = {0};
 
     sweep->image->call = NULL;
     if (status == 0 && !json_is_array(reply->json)) {
-        status = cf_error_set(&own, CF_ERROR_ENGINE, reply->http_status, "engine's list of images is not an array");
+        status = cf_error_set(&own, CF_ERROR_ENGINE, reply->http_status,
+                              "engine's list of images is not an array");
         err = &own;
     }
     if (status < 0) {
@@ -305,7 +333,8 @@ on_listed(void *user, int status, const struct cf_engine_reply *reply, const str
         return;
     }
     choose_victims(sweep, reply->json);
-    if (!sweep->is_quiet && !has_open_steps_image(sweep->image, reply->json) && cf_clock_ms() < sweep->quiet_until_ms) {
+    if (!sweep->is_quiet && !has_open_steps_image(sweep->image, reply->json) &&
+        cf_clock_ms() < sweep->quiet_until_ms) {
         uv_timer_start(&sweep->pause, on_pause, PAUSE_MS, 0);
         return;
     }
@@ -323,21 +352,25 @@ static int
 list(struct cf_image_sweep *sweep, struct cf_error *err)
 {
     uint64_t left_ms = cf_image_left_ms(sweep->until_ms);
-    struct cf_engine_request request = { .method = "GET", .path = "/images/json?all=1" };
+    struct cf_engine_request request = {.method = "GET", .path = "/images/json?all=1"};
 
     request.deadline_ms = left_ms < 3000 ? 3000 : left_ms; /* the last look has its own time */
-    return cf_engine_call(sweep->image->engine, &request, on_listed, sweep, &sweep->image->call, err);
+    return cf_engine_call(sweep->image->engine, &request, on_listed, sweep,
+                          &sweep->image->call, err);
 }
 
-/* ---- a canceled build's last step ---------------------------------------------------------------------- */
+/* ---- a canceled build's last step
+ * ---------------------------------------------------------------------- */
 
 static void
-on_step_container(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+on_step_container(void *user, int status, const struct cf_engine_reply *reply,
+                  const struct cf_error *err)
 {
     struct cf_image_sweep *sweep = user;
 
     sweep->image->call = NULL;
-    if (status < 0 || cf_clock_ms() >= sweep->quiet_until_ms) /* gone, and with it the step is over */
+    if (status < 0 ||
+        cf_clock_ms() >= sweep->quiet_until_ms) /* gone, and with it the step is over */
         sweep->is_quiet = true;
     uv_timer_start(&sweep->pause, on_pause, status < 0 ? 0 : PAUSE_MS, 0);
 }
@@ -350,10 +383,12 @@ look(struct cf_image_sweep *sweep, struct cf_error *err)
 
     if (sweep->is_quiet || image->open_container[0] == '\0')
         return list(sweep, err);
-    return cf_engine_container_inspect(image->engine, image->open_container, on_step_container, sweep, &image->call, err);
+    return cf_engine_container_inspect(image->engine, image->open_container, on_step_container,
+                                       sweep, &image->call, err);
 }
 
-/* True when the image the open step builds upon is one we made, so that its child can be told. */
+/* True when the image the open step builds upon is one we made, so that its child can be told.
+ */
 static bool
 builds_upon_ours(const struct cf_image *image)
 {
@@ -381,7 +416,8 @@ quiet_ms(const struct cf_image *image)
 }
 
 int
-cf_image_sweep_start(struct cf_image *image, uint64_t until_ms, void (*done)(struct cf_image *image), struct cf_error *err)
+cf_image_sweep_start(struct cf_image *image, uint64_t until_ms,
+                     void (*done)(struct cf_image *image), struct cf_error *err)
 {
     struct cf_image_sweep *sweep = calloc(1, sizeof *sweep);
 
@@ -395,12 +431,13 @@ cf_image_sweep_start(struct cf_image *image, uint64_t until_ms, void (*done)(str
     if (sweep->quiet_until_ms > until_ms)
         sweep->quiet_until_ms = until_ms;
     sweep->is_quiet = quiet_ms(image) == 0;
-    (void)uv_timer_init(image->loop, &sweep->pause); /* only links it into the loop: cannot fail */
+    (void)uv_timer_init(image->loop,
+                        &sweep->pause); /* only links it into the loop: cannot fail */
     sweep->pause.data = sweep;
     image->sweep = sweep;
     if (image->events.on_step != NULL)
         image->events.on_step(image->user, "remove image", UINT64_MAX);
     if (look(sweep, err) < 0)
-        report_unknown(sweep, err != NULL ? err : &(struct cf_error){ 0 });
+        report_unknown(sweep, err != NULL ? err : &(struct cf_error){0});
     return 0;
 }

@@ -1,4 +1,5 @@
-/* live.h: a connected engine for tests that need a real one, and a small image to run in it. */
+/* live.h: a connected engine for tests that need a real one, and a small image to run in it.
+ */
 #ifndef CF_TESTS_ENGINE_LIVE_H
 #define CF_TESTS_ENGINE_LIVE_H
 
@@ -16,7 +17,8 @@
 
 struct live {
     uv_loop_t loop;
-    uv_timer_t tick; /* so that a turn of the loop is short, and its condition is looked at again */
+    uv_timer_t
+        tick; /* so that a turn of the loop is short, and its condition is looked at again */
     struct cf_engine *engine;
     /* the last answer of any call made through the helpers below */
     int answers, status, http_status, objects;
@@ -36,13 +38,14 @@ live_on_connect(void *user, int status, const struct cf_error *err)
 }
 
 static inline void
-live_on_done(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err)
+live_on_done(void *user, int status, const struct cf_engine_reply *reply,
+             const struct cf_error *err)
 {
     struct live *live = user;
 
     live->answers++;
     live->status = status;
-    live->err = err != NULL ? *err : (struct cf_error){ 0 };
+    live->err = err != NULL ? *err : (struct cf_error){0};
     live->http_status = reply != NULL ? reply->http_status : 0;
     json_decref(live->json);
     live->json = reply != NULL ? json_incref(reply->json) : NULL;
@@ -85,7 +88,7 @@ live_init(struct live *live)
 static inline int
 live_open_at(struct live *live, const char *endpoint)
 {
-    struct cf_engine_options options = { .endpoint = endpoint };
+    struct cf_engine_options options = {.endpoint = endpoint};
 
     live_init(live);
     if (cf_engine_open(&live->loop, &options, &live->engine, &live->err) < 0)
@@ -128,8 +131,8 @@ live_open(struct live *live, const char *what)
     return false;
 }
 
-/* A folder with a Dockerfile and a root of dash, cat, head, sleep and what they load; and `more`
- * appended to the Dockerfile. The name lies in `dir`, which holds 64 bytes. */
+/* A folder with a Dockerfile and a root of dash, cat, head, sleep and what they load; and
+ * `more` appended to the Dockerfile. The name lies in `dir`, which holds 64 bytes. */
 static inline int
 live_context(char *dir, const char *more)
 {
@@ -140,10 +143,13 @@ live_context(char *dir, const char *more)
         return -1;
     snprintf(command, sizeof command,
              "set -e; cd %s; mkdir -p root/bin; "
-             "for p in dash cat head sleep; do cp \"$(command -v $p)\" root/bin/$p; done; ln -s dash root/bin/sh; "
-             "for l in $(ldd /bin/dash /bin/cat /bin/head /bin/sleep | grep -o '/[^ :]*lib[^ ]*' | grep -v '^/bin' | sort -u); do "
+             "for p in dash cat head sleep; do cp \"$(command -v $p)\" root/bin/$p; done; ln "
+             "-s dash root/bin/sh; "
+             "for l in $(ldd /bin/dash /bin/cat /bin/head /bin/sleep | grep -o '/[^ :]*lib[^ "
+             "]*' | grep -v '^/bin' | sort -u); do "
              "mkdir -p root$(dirname $l); cp -L $l root$l; done; "
-             "printf 'FROM scratch\\nCOPY root /\\n%%s\\n' '%s' > Dockerfile", dir, more);
+             "printf 'FROM scratch\\nCOPY root /\\n%%s\\n' '%s' > Dockerfile",
+             dir, more);
     return system(command);
 }
 
@@ -172,14 +178,16 @@ live_remove_images(struct live *live)
 
     snprintf(label, sizeof label, "%s=%s", LIVE_LABEL, live_label_value(value));
     for (int pass = 0; pass < 5; pass++) {
-        if (cf_engine_list(live->engine, "images", label, live_on_done, live, NULL, &live->err) < 0)
+        if (cf_engine_list(live->engine, "images", label, live_on_done, live, NULL,
+                           &live->err) < 0)
             abort();
         live_wait(live);
         json_t *list = json_incref(live->json), *entry;
         size_t i;
         json_array_foreach(list, i, entry) {
             const char *id = json_string_value(json_object_get(entry, "Id"));
-            if (cf_engine_image_remove(live->engine, id, true, true, live_on_done, live, NULL, &live->err) == 0)
+            if (cf_engine_image_remove(live->engine, id, true, true, live_on_done, live, NULL,
+                                       &live->err) == 0)
                 live_wait(live);
         }
         size_t count = json_array_size(list);
@@ -192,19 +200,21 @@ live_remove_images(struct live *live)
 
 struct live_build {
     struct live *live;
-    char image_id[80], tail[4096]; 
+    char image_id[80], tail[4096];
     size_t steps;
 };
 
 static inline void
-live_on_built(void *user, int status, const struct cf_build_result *result, const struct cf_error *err)
+live_on_built(void *user, int status, const struct cf_build_result *result,
+              const struct cf_error *err)
 {
     struct live_build *build = user;
 
     build->live->answers++;
     build->live->status = status;
-    build->live->err = err != NULL ? *err : (struct cf_error){ 0 };
-    snprintf(build->image_id, sizeof build->image_id, "%s", result->image_id != NULL ? result->image_id : "");
+    build->live->err = err != NULL ? *err : (struct cf_error){0};
+    snprintf(build->image_id, sizeof build->image_id, "%s",
+             result->image_id != NULL ? result->image_id : "");
     snprintf(build->tail, sizeof build->tail, "%s", result->tail);
     build->steps = result->step_count;
 }
@@ -212,7 +222,7 @@ live_on_built(void *user, int status, const struct cf_build_result *result, cons
 static inline int
 live_build(struct live *live, const char *dir, const char *tag, struct live_build *build)
 {
-    struct cf_build_options options = { .context_dir = dir, .tag = tag, .deadline_ms = 60000 };
+    struct cf_build_options options = {.context_dir = dir, .tag = tag, .deadline_ms = 60000};
 
     memset(build, 0, sizeof *build);
     build->live = live;

@@ -39,8 +39,10 @@ begin(struct asked *asked, const char *config)
     snprintf(path, sizeof path, "%s:%s", asked->dir, getenv("PATH"));
     setenv("PATH", path, 1);
     live_init(&asked->live);
-    struct cf_engine_options options = { .endpoint = "unix:///nowhere", .docker_config_dir = asked->dir };
-    ck_assert_int_eq(cf_engine_open(&asked->live.loop, &options, &asked->live.engine, NULL), 0);
+    struct cf_engine_options options = {.endpoint = "unix:///nowhere",
+                                        .docker_config_dir = asked->dir};
+    ck_assert_int_eq(cf_engine_open(&asked->live.loop, &options, &asked->live.engine, NULL),
+                     0);
 }
 
 static void
@@ -62,8 +64,11 @@ on_found(void *user, int status, const char *registry_auth, const struct cf_erro
     asked->header[0] = '\0';
     if (registry_auth != NULL) {
         size_t len = 0;
-        ck_assert_int_eq(sodium_base642bin((unsigned char *)asked->header, sizeof asked->header - 1, registry_auth,
-                                           strlen(registry_auth), NULL, &len, NULL, sodium_base64_VARIANT_URLSAFE), 0);
+        ck_assert_int_eq(sodium_base642bin((unsigned char *)asked->header,
+                                           sizeof asked->header - 1, registry_auth,
+                                           strlen(registry_auth), NULL, &len, NULL,
+                                           sodium_base64_VARIANT_URLSAFE),
+                         0);
         asked->header[len] = '\0';
     }
 }
@@ -97,17 +102,22 @@ START_TEST(auths_are_found_in_each_of_their_forms)
 {
     struct asked asked;
 
-    begin(&asked, "{\"auths\":{\"https://index.docker.io/v1/\":{\"auth\":\"dTpwOnE=\"},\"https://ghcr.io/v2/\":{\"auth\":\"YTpi\"},"
-                  "\"r:5000\":{\"auth\":\"YTpi\",\"identitytoken\":\"tok\"},\"plain\":{\"username\":\"x\",\"password\":\"y\"},"
+    begin(&asked, "{\"auths\":{\"https://index.docker.io/v1/"
+                  "\":{\"auth\":\"dTpwOnE=\"},\"https://ghcr.io/v2/\":{\"auth\":\"YTpi\"},"
+                  "\"r:5000\":{\"auth\":\"YTpi\",\"identitytoken\":\"tok\"},\"plain\":{"
+                  "\"username\":\"x\",\"password\":\"y\"},"
                   "\"bad\":{\"auth\":\"!!\"},\"nocolon\":{\"auth\":\"YWI=\"},\"empty\":{}}}");
     ck_assert_int_eq(find(&asked, "docker.io"), 0);
-    ck_assert_str_eq(asked.header, "{\"username\":\"u\",\"password\":\"p:q\",\"serveraddress\":\"https://index.docker.io/v1/\"}");
+    ck_assert_str_eq(asked.header, "{\"username\":\"u\",\"password\":\"p:q\","
+                                   "\"serveraddress\":\"https://index.docker.io/v1/\"}");
     ck_assert_int_eq(find(&asked, "ghcr.io"), 0);
-    ck_assert_str_eq(asked.header, "{\"username\":\"a\",\"password\":\"b\",\"serveraddress\":\"ghcr.io\"}");
+    ck_assert_str_eq(asked.header,
+                     "{\"username\":\"a\",\"password\":\"b\",\"serveraddress\":\"ghcr.io\"}");
     ck_assert_int_eq(find(&asked, "r:5000"), 0);
     ck_assert_str_eq(asked.header, "{\"identitytoken\":\"tok\",\"serveraddress\":\"r:5000\"}");
     ck_assert_int_eq(find(&asked, "plain"), 0);
-    ck_assert_str_eq(asked.header, "{\"username\":\"x\",\"password\":\"y\",\"serveraddress\":\"plain\"}");
+    ck_assert_str_eq(asked.header,
+                     "{\"username\":\"x\",\"password\":\"y\",\"serveraddress\":\"plain\"}");
     ck_assert_int_eq(find(&asked, "empty"), 0);
     ck_assert_str_eq(asked.header, "");
     ck_assert_int_eq(find(&asked, "other"), 0);
@@ -122,12 +132,20 @@ START_TEST(a_helper_is_asked_and_its_token_is_mapped)
 {
     struct asked asked;
 
-    begin(&asked, "{\"credHelpers\":{\"ghcr.io\":\"one\",\"tok.io\":\"token\"},\"credsStore\":\"store\"}");
-    put(&asked, "docker-credential-one", "#!/bin/sh\nread s; printf '{\"ServerURL\":\"%s\",\"Username\":\"u-%s\",\"Secret\":\"s\"}' \"$s\" \"$1\"\n", 0755);
-    put(&asked, "docker-credential-token", "#!/bin/sh\necho '{\"Username\":\"<token>\",\"Secret\":\"idt\"}'\n", 0755);
-    put(&asked, "docker-credential-store", "#!/bin/sh\necho 'credentials not found in native keychain'; exit 1\n", 0755);
+    begin(&asked, "{\"credHelpers\":{\"ghcr.io\":\"one\",\"tok.io\":\"token\"},\"credsStore\":"
+                  "\"store\"}");
+    put(&asked, "docker-credential-one",
+        "#!/bin/sh\nread s; printf "
+        "'{\"ServerURL\":\"%s\",\"Username\":\"u-%s\",\"Secret\":\"s\"}' \"$s\" \"$1\"\n",
+        0755);
+    put(&asked, "docker-credential-token",
+        "#!/bin/sh\necho '{\"Username\":\"<token>\",\"Secret\":\"idt\"}'\n", 0755);
+    put(&asked, "docker-credential-store",
+        "#!/bin/sh\necho 'credentials not found in native keychain'; exit 1\n", 0755);
     ck_assert_int_eq(find(&asked, "ghcr.io"), 0);
-    ck_assert_str_eq(asked.header, "{\"username\":\"u-get\",\"password\":\"s\",\"serveraddress\":\"ghcr.io\"}");
+    ck_assert_str_eq(
+        asked.header,
+        "{\"username\":\"u-get\",\"password\":\"s\",\"serveraddress\":\"ghcr.io\"}");
     ck_assert_int_eq(find(&asked, "tok.io"), 0);
     ck_assert_str_eq(asked.header, "{\"identitytoken\":\"idt\",\"serveraddress\":\"tok.io\"}");
     ck_assert_int_eq(find(&asked, "docker.io"), 0);
@@ -140,10 +158,13 @@ START_TEST(a_helper_that_fails_is_named)
 {
     struct asked asked;
 
-    begin(&asked, "{\"credHelpers\":{\"a\":\"none\",\"b\":\"fails\",\"c\":\"garbage\",\"d\":\"../sh\",\"e\":\"flood\"}}");
-    put(&asked, "docker-credential-fails", "#!/bin/sh\necho 'the vault is sealed'; exit 3\n", 0755);
+    begin(&asked, "{\"credHelpers\":{\"a\":\"none\",\"b\":\"fails\",\"c\":\"garbage\",\"d\":"
+                  "\"../sh\",\"e\":\"flood\"}}");
+    put(&asked, "docker-credential-fails", "#!/bin/sh\necho 'the vault is sealed'; exit 3\n",
+        0755);
     put(&asked, "docker-credential-garbage", "#!/bin/sh\necho '{'\n", 0755);
-    put(&asked, "docker-credential-flood", "#!/bin/sh\nwhile :; do echo 0123456789012345678901234567890123456789; done\n", 0755);
+    put(&asked, "docker-credential-flood",
+        "#!/bin/sh\nwhile :; do echo 0123456789012345678901234567890123456789; done\n", 0755);
     ck_assert_int_lt(find(&asked, "a"), 0);
     ck_assert_ptr_nonnull(strstr(asked.err.text, "docker-credential-none cannot be run"));
     ck_assert_int_lt(find(&asked, "b"), 0);
@@ -163,7 +184,8 @@ START_TEST(closing_ends_a_helper_that_hangs)
 
     begin(&asked, "{\"credsStore\":\"hangs\"}");
     put(&asked, "docker-credential-hangs", "#!/bin/sh\nexec sleep 600\n", 0755);
-    ck_assert_int_eq(cf_engine_auth_find(asked.live.engine, "x", on_found, &asked, &asked.err), 0);
+    ck_assert_int_eq(cf_engine_auth_find(asked.live.engine, "x", on_found, &asked, &asked.err),
+                     0);
     end(&asked); /* live_close aborts when a handle is left */
     ck_assert_int_eq(asked.dones, 1);
     ck_assert_int_eq(asked.err.kind, CF_ERROR_CANCELED);

@@ -1,4 +1,5 @@
-/* A build context as a stream: what is in it, in what order, and what is said before it is sent. */
+/* A build context as a stream: what is in it, in what order, and what is said before it is
+ * sent. */
 #include "base/buf.h"
 #include "base/str.h"
 #include "engine/context.h"
@@ -40,8 +41,16 @@ begin(struct reader *reader, const char *script)
     sh(reader, script);
 }
 
-static void on_ready(void *user) { ((struct reader *)user)->readies++; }
-static void on_closed(void *user) { ((struct reader *)user)->closed = true; }
+static void
+on_ready(void *user)
+{
+    ((struct reader *)user)->readies++;
+}
+static void
+on_closed(void *user)
+{
+    ((struct reader *)user)->closed = true;
+}
 
 static void
 end(struct reader *reader)
@@ -90,11 +99,14 @@ list(struct reader *reader, char *out, size_t size)
 
     out[0] = '\0';
     archive_read_support_format_tar(archive);
-    ck_assert_int_eq(archive_read_open_memory(archive, reader->bytes.data, reader->bytes.len), ARCHIVE_OK);
-    while (archive_read_next_header(archive, &entry) <= ARCHIVE_OK - 0 && archive_entry_pathname(entry) != NULL) {
-        at += (size_t)snprintf(out + at, size - at, "%s%s%s ", archive_entry_pathname(entry),
-                               archive_entry_symlink(entry) != NULL ? ">" : "",
-                               archive_entry_symlink(entry) != NULL ? archive_entry_symlink(entry) : "");
+    ck_assert_int_eq(archive_read_open_memory(archive, reader->bytes.data, reader->bytes.len),
+                     ARCHIVE_OK);
+    while (archive_read_next_header(archive, &entry) <= ARCHIVE_OK - 0 &&
+           archive_entry_pathname(entry) != NULL) {
+        at += (size_t)snprintf(
+            out + at, size - at, "%s%s%s ", archive_entry_pathname(entry),
+            archive_entry_symlink(entry) != NULL ? ">" : "",
+            archive_entry_symlink(entry) != NULL ? archive_entry_symlink(entry) : "");
         ck_assert_int_eq(archive_entry_uid(entry), 0);
         if (at >= size - 1)
             break;
@@ -109,10 +121,13 @@ START_TEST(a_folder_comes_out_depth_first_with_links_and_modes)
     char names[2000];
     struct cf_error err;
 
-    begin(&r, "touch Dockerfile; mkdir -p b/c a; echo hi >b/c/x; ln -s ../nowhere a/link; mkfifo a/pipe; chmod 750 a; "
+    begin(&r, "touch Dockerfile; mkdir -p b/c a; echo hi >b/c/x; ln -s ../nowhere a/link; "
+              "mkfifo a/pipe; chmod 750 a; "
               "echo x > \"$(printf 'n\\303\\251')\"; echo y > \"$(printf 'bad\\377')\"; "
               "long=$(printf '%0150d' 7); mkdir $long; echo z >$long/$long");
-    ck_assert_int_eq(cf_context_open(&r.loop, r.dir, "Dockerfile", NULL, on_ready, &r, &r.context, &err), 0);
+    ck_assert_int_eq(
+        cf_context_open(&r.loop, r.dir, "Dockerfile", NULL, on_ready, &r, &r.context, &err),
+        0);
     ck_assert_int_eq(read_all(&r, 1000), 0);
     list(&r, names, sizeof names);
     ck_assert_ptr_nonnull(strstr(names, "Dockerfile a/ a/link>../nowhere b/ b/c/ b/c/x "));
@@ -131,9 +146,12 @@ START_TEST(ignored_files_stay_here_but_the_two_that_matter_go)
     char names[2000];
     struct cf_error err;
 
-    begin(&r, "mkdir -p sub docs secret; touch sub/Dockerfile.x secret/key docs/a.md docs/keep.md main.c; "
+    begin(&r, "mkdir -p sub docs secret; touch sub/Dockerfile.x secret/key docs/a.md "
+              "docs/keep.md main.c; "
               "printf '*\\n!docs/keep.md\\n!main.c\\n' >.dockerignore");
-    ck_assert_int_eq(cf_context_open(&r.loop, r.dir, "./sub/Dockerfile.x", NULL, on_ready, &r, &r.context, &err), 0);
+    ck_assert_int_eq(cf_context_open(&r.loop, r.dir, "./sub/Dockerfile.x", NULL, on_ready, &r,
+                                     &r.context, &err),
+                     0);
     ck_assert_int_eq(read_all(&r, 65536), 0);
     list(&r, names, sizeof names);
     ck_assert_str_eq(names, ".dockerignore docs/keep.md main.c sub/Dockerfile.x ");
@@ -147,7 +165,9 @@ START_TEST(a_large_file_is_never_held_whole)
     struct cf_error err;
 
     begin(&r, "touch Dockerfile; head -c 30000000 /dev/zero >big");
-    ck_assert_int_eq(cf_context_open(&r.loop, r.dir, "Dockerfile", NULL, on_ready, &r, &r.context, &err), 0);
+    ck_assert_int_eq(
+        cf_context_open(&r.loop, r.dir, "Dockerfile", NULL, on_ready, &r, &r.context, &err),
+        0);
     char byte;
     while (cf_context_read(r.context, &byte, 1) == CF_ENGINE_SOURCE_WAIT)
         uv_run(&r.loop, UV_RUN_ONCE);
@@ -166,9 +186,12 @@ START_TEST(a_file_that_cannot_be_read_fails_with_its_name)
     struct cf_error err;
 
     begin(&r, "touch Dockerfile; echo x >aa");
-    ck_assert_int_eq(cf_context_open(&r.loop, r.dir, "Dockerfile", NULL, on_ready, &r, &r.context, &err), 0);
+    ck_assert_int_eq(
+        cf_context_open(&r.loop, r.dir, "Dockerfile", NULL, on_ready, &r, &r.context, &err),
+        0);
     sh(&r, "rm aa; mkdir gone; rmdir gone; ln -s loop loop; rm Dockerfile");
-    /* the list of names was asked for before, so one of them is missing now; or all came too late */
+    /* the list of names was asked for before, so one of them is missing now; or all came too
+     * late */
     int rc = read_all(&r, 65536);
     if (rc < 0) {
         ck_assert_int_eq(cf_context_error(r.context)->kind, CF_ERROR_CONFIG);
@@ -185,7 +208,9 @@ START_TEST(closing_in_the_middle_leaves_nothing)
         struct cf_error err;
         char to[4096];
         begin(&r, "touch Dockerfile; mkdir d; head -c 300000 /dev/zero >d/big; ln -s x d/l");
-        ck_assert_int_eq(cf_context_open(&r.loop, r.dir, "Dockerfile", NULL, on_ready, &r, &r.context, &err), 0);
+        ck_assert_int_eq(cf_context_open(&r.loop, r.dir, "Dockerfile", NULL, on_ready, &r,
+                                         &r.context, &err),
+                         0);
         for (int i = 0; i < turns; i++) {
             cf_context_read(r.context, to, sizeof to);
             uv_run(&r.loop, UV_RUN_NOWAIT);
@@ -197,23 +222,33 @@ END_TEST
 
 START_TEST(what_is_no_context_is_refused_before_anything_is_sent)
 {
-    static const struct { const char *script, *dir, *dockerfile, *text; } cases[] = {
-        { "true", "", "Dockerfile", "is empty" }, { "touch x", "", "Dockerfile", "has no Dockerfile" },
-        { "touch x", "/none", "Dockerfile", "No such file" }, { "touch x", "/x", "Dockerfile", "not a folder" },
-        { "touch x", "", "../Dockerfile", "inside the build context" }, { "touch x", "", "/etc/passwd", "inside the build context" },
-        { "touch x", "", "a/../../b", "inside the build context" }, { "mkdir Dockerfile", "", "Dockerfile", "not a regular file" },
-        { "touch Dockerfile; echo '[' >.dockerignore", "", "Dockerfile", ".dockerignore: line 1" },
-        { "touch Dockerfile; mkdir .dockerignore", "", "Dockerfile", "not a regular file" },
+    static const struct {
+        const char *script, *dir, *dockerfile, *text;
+    } cases[] = {
+        {"true", "", "Dockerfile", "is empty"},
+        {"touch x", "", "Dockerfile", "has no Dockerfile"},
+        {"touch x", "/none", "Dockerfile", "No such file"},
+        {"touch x", "/x", "Dockerfile", "not a folder"},
+        {"touch x", "", "../Dockerfile", "inside the build context"},
+        {"touch x", "", "/etc/passwd", "inside the build context"},
+        {"touch x", "", "a/../../b", "inside the build context"},
+        {"mkdir Dockerfile", "", "Dockerfile", "not a regular file"},
+        {"touch Dockerfile; echo '[' >.dockerignore", "", "Dockerfile",
+         ".dockerignore: line 1"},
+        {"touch Dockerfile; mkdir .dockerignore", "", "Dockerfile", "not a regular file"},
     };
 
     for (size_t i = 0; i < CF_COUNT(cases); i++) {
         struct reader r;
-        struct cf_error err = { 0 };
+        struct cf_error err = {0};
         char dir[100];
         begin(&r, cases[i].script);
         snprintf(dir, sizeof dir, "%s%s", r.dir, cases[i].dir);
-        ck_assert_int_eq(cf_context_open(&r.loop, dir, cases[i].dockerfile, NULL, on_ready, &r, &r.context, &err), -1);
-        ck_assert_msg(strstr(err.text, cases[i].text) != NULL, "\"%s\" is not in: %s", cases[i].text, err.text);
+        ck_assert_int_eq(cf_context_open(&r.loop, dir, cases[i].dockerfile, NULL, on_ready, &r,
+                                         &r.context, &err),
+                         -1);
+        ck_assert_msg(strstr(err.text, cases[i].text) != NULL, "\"%s\" is not in: %s",
+                      cases[i].text, err.text);
         ck_assert_int_eq(err.kind, CF_ERROR_CONFIG);
         r.context = NULL;
         end(&r);
@@ -241,7 +276,8 @@ START_TEST(a_small_tar_ends_right_after_its_two_zero_blocks)
 }
 END_TEST
 
-UNIT_MAIN("engine/context", tcase_add_test(tc, a_folder_comes_out_depth_first_with_links_and_modes);
+UNIT_MAIN("engine/context",
+          tcase_add_test(tc, a_folder_comes_out_depth_first_with_links_and_modes);
           tcase_add_test(tc, ignored_files_stay_here_but_the_two_that_matter_go);
           tcase_add_test(tc, a_large_file_is_never_held_whole);
           tcase_add_test(tc, a_file_that_cannot_be_read_fails_with_its_name);

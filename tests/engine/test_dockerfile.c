@@ -26,7 +26,8 @@ START_TEST(a_label_stands_behind_each_from)
         {"# FROM no\nARG V=1\n  FROM x:$V\n", "# FROM no\nARG V=1\n  FROM x:$V\n" L},
         {"FROM \\\n# between\n\n  x \nRUN z\n", "FROM \\\n# between\n\n  x \n" L "RUN z\n"},
         {"RUN echo \\\nFROM here\nFROM y\n", "RUN echo \\\nFROM here\nFROM y\n" L},
-        {"# escape=`\nFROM `\n x\nRUN c:\\\nFROM y\n", "# escape=`\nFROM `\n x\n" L "RUN c:\\\nFROM y\n" L},
+        {"# escape=`\nFROM `\n x\nRUN c:\\\nFROM y\n",
+         "# escape=`\nFROM `\n x\n" L "RUN c:\\\nFROM y\n" L},
         {"FROM x\r\nRUN y\r\n", "FROM x\r\n" L "RUN y\r\n"},
     };
 
@@ -41,7 +42,8 @@ END_TEST
 
 START_TEST(what_has_no_from_is_left_alone)
 {
-    static const char *const cases[] = {"", "RUN x\n", "FROMAGE x\n", "FROM", "# FROM x\n", "FROM \\\n"};
+    static const char *const cases[] = {"",     "RUN x\n",    "FROMAGE x\n",
+                                        "FROM", "# FROM x\n", "FROM \\\n"};
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct cf_buf out;

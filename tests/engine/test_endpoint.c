@@ -1,4 +1,5 @@
-/* Where the Engine is looked for: flag, environment, docker contexts, default; and TLS material. */
+/* Where the Engine is looked for: flag, environment, docker contexts, default; and TLS
+ * material. */
 #include "base/str.h"
 #include "engine/docker_config.h"
 #include "engine/endpoint.h"
@@ -55,7 +56,10 @@ put_context(const char *name, const char *host, const char *more)
     crypto_hash_sha256(digest, (const unsigned char *)name, strlen(name));
     cf_hex(digest, 32, hex);
     snprintf(path, sizeof path, "contexts/meta/%s/meta.json", hex);
-    snprintf(text, sizeof text, "{\"Name\":\"%s\",\"Metadata\":{},\"Endpoints\":{\"docker\":{\"Host\":\"%s\"%s}}}", name, host, more);
+    snprintf(
+        text, sizeof text,
+        "{\"Name\":\"%s\",\"Metadata\":{},\"Endpoints\":{\"docker\":{\"Host\":\"%s\"%s}}}",
+        name, host, more);
     put(path, text);
 }
 
@@ -63,7 +67,7 @@ static void
 expect(const char *given, const char *url, const char *source)
 {
     struct cf_endpoint endpoint;
-    struct cf_error err = { 0 };
+    struct cf_error err = {0};
     char *config = NULL;
 
     if (cf_endpoint_find(given, dir, &endpoint, &config, &err) < 0)
@@ -78,7 +82,7 @@ static void
 expect_error(const char *given, const char *text)
 {
     struct cf_endpoint endpoint;
-    struct cf_error err = { 0 };
+    struct cf_error err = {0};
     char *config = NULL;
 
     ck_assert_int_lt(cf_endpoint_find(given, dir, &endpoint, &config, &err), 0);
@@ -123,13 +127,21 @@ END_TEST
 
 START_TEST(a_context_file_is_checked)
 {
-    static const char *const bad[] = { "", "{}", "[]", "{\"Name\":\"x\"}", "{\"Name\":\"y\",\"Endpoints\":{\"docker\":{\"Host\":\"tcp://a\"}}}",
-                                       "{\"Name\":\"x\",\"Endpoints\":{\"docker\":{\"Host\":7}}}", "{\"Name\":\"x\",\"Endpoints\":{\"docker\":{\"Host\":\"\"}}}" };
-    static const char good[] = "{\"Name\":\"x\",\"Endpoints\":{\"docker\":{\"Host\":\"tcp://a\",\"SkipTLSVerify\":true}}}";
-    struct cf_docker_context context = { 0 };
+    static const char *const bad[] = {
+        "",
+        "{}",
+        "[]",
+        "{\"Name\":\"x\"}",
+        "{\"Name\":\"y\",\"Endpoints\":{\"docker\":{\"Host\":\"tcp://a\"}}}",
+        "{\"Name\":\"x\",\"Endpoints\":{\"docker\":{\"Host\":7}}}",
+        "{\"Name\":\"x\",\"Endpoints\":{\"docker\":{\"Host\":\"\"}}}"};
+    static const char good[] = "{\"Name\":\"x\",\"Endpoints\":{\"docker\":{\"Host\":\"tcp://"
+                               "a\",\"SkipTLSVerify\":true}}}";
+    struct cf_docker_context context = {0};
 
     for (size_t i = 0; i < CF_COUNT(bad); i++)
-        ck_assert_int_lt(cf_docker_context_parse(bad[i], strlen(bad[i]), "x", &context, NULL), 0);
+        ck_assert_int_lt(cf_docker_context_parse(bad[i], strlen(bad[i]), "x", &context, NULL),
+                         0);
     ck_assert_int_eq(cf_docker_context_parse(good, sizeof good - 1, "x", &context, NULL), 0);
     ck_assert_str_eq(context.host, "tcp://a");
     ck_assert(context.skip_verify);
@@ -140,7 +152,7 @@ END_TEST
 START_TEST(tls_material_comes_from_the_environment_or_the_context)
 {
     struct cf_endpoint endpoint;
-    struct cf_error err = { 0 };
+    struct cf_error err = {0};
     char *config = NULL, path[200];
 
     setup();
@@ -158,7 +170,8 @@ START_TEST(tls_material_comes_from_the_environment_or_the_context)
     ck_assert(cf_str_ends(endpoint.tls.key_file, "/certs/key.pem"));
     cf_endpoint_release(&endpoint);
     free(config);
-    unsetenv("DOCKER_TLS_VERIFY"); /* a folder alone asks for nothing, as with the docker command */
+    unsetenv(
+        "DOCKER_TLS_VERIFY"); /* a folder alone asks for nothing, as with the docker command */
     ck_assert_int_eq(cf_endpoint_find("tcp://h", dir, &endpoint, &config, &err), 0);
     ck_assert(!endpoint.is_tls);
     cf_endpoint_release(&endpoint);
@@ -182,14 +195,22 @@ END_TEST
 
 START_TEST(urls_are_read_or_refused)
 {
-    static const struct { const char *text, *base, *host; unsigned port; bool local; } good[] = {
-        { "unix:///run/x.sock", "http://docker", NULL, 0, true }, { "tcp://h", "http://h:2375", "h", 2375, false },
-        { "tcp://127.0.0.1:80/", "http://127.0.0.1:80", "127.0.0.1", 80, true },
-        { "tcp://[::1]:2375", "http://[::1]:2375", "::1", 2375, true }, { "tcp://localhost:65535", "http://localhost:65535", "localhost", 65535, true } };
-    static const char *const bad[] = { "", "x", "unix://", "unix://rel", "tcp://", "tcp://:1", "tcp://h:0", "tcp://h:65536", "tcp://h:x", "tcp://h:1/p",
-                                       "tcp://[::1", "tcp://u@h:1", "tcp://h h", "http://h", "npipe:////./pipe/docker", "ssh://u@h", "fd://", "tcp://h?x" };
+    static const struct {
+        const char *text, *base, *host;
+        unsigned port;
+        bool local;
+    } good[] = {{"unix:///run/x.sock", "http://docker", NULL, 0, true},
+                {"tcp://h", "http://h:2375", "h", 2375, false},
+                {"tcp://127.0.0.1:80/", "http://127.0.0.1:80", "127.0.0.1", 80, true},
+                {"tcp://[::1]:2375", "http://[::1]:2375", "::1", 2375, true},
+                {"tcp://localhost:65535", "http://localhost:65535", "localhost", 65535, true}};
+    static const char *const bad[] = {
+        "",           "x",           "unix://",       "unix://rel", "tcp://",
+        "tcp://:1",   "tcp://h:0",   "tcp://h:65536", "tcp://h:x",  "tcp://h:1/p",
+        "tcp://[::1", "tcp://u@h:1", "tcp://h h",     "http://h",   "npipe:////./pipe/docker",
+        "ssh://u@h",  "fd://",       "tcp://h?x"};
     struct cf_endpoint endpoint;
-    struct cf_error err = { 0 };
+    struct cf_error err = {0};
     char longest[140];
 
     for (size_t i = 0; i < CF_COUNT(good); i++) {
@@ -216,7 +237,8 @@ START_TEST(urls_are_read_or_refused)
 }
 END_TEST
 
-UNIT_MAIN("engine/endpoint", tcase_add_test(tc, flag_then_environment_then_context_then_default);
+UNIT_MAIN("engine/endpoint",
+          tcase_add_test(tc, flag_then_environment_then_context_then_default);
           tcase_add_test(tc, a_context_that_is_not_there_or_broken_is_named);
           tcase_add_test(tc, a_context_file_is_checked);
           tcase_add_test(tc, tls_material_comes_from_the_environment_or_the_context);

@@ -9,7 +9,9 @@
 #define OK "HTTP/1.1 200 OK\r\n"
 #define PING OK "Api-Version: 1.41\r\nContent-Length: 0\r\n\r\n"
 #define BODY(text) "Content-Type: application/json\r\nConnection: close\r\n\r\n" text
-#define VERSION OK BODY("{\"Version\":\"20.10.0\",\"ApiVersion\":\"1.41\",\"MinAPIVersion\":\"1.12\",\"Os\":\"linux\",\"Arch\":\"amd64\"}")
+#define VERSION                                                                            \
+    OK BODY("{\"Version\":\"20.10.0\",\"ApiVersion\":\"1.41\",\"MinAPIVersion\":\"1.12\"," \
+            "\"Os\":\"linux\",\"Arch\":\"amd64\"}")
 #define INFO OK BODY("{\"ID\":\"x\",\"NCPU\":2,\"MemTotal\":1000}")
 
 struct fault {
@@ -21,14 +23,15 @@ static int
 connect_to(struct fault *fault, const struct fake_answer *answers, size_t count)
 {
     struct live *live = &fault->live;
-    struct cf_engine_options options = { .docker_config_dir = "/nonexistent" };
+    struct cf_engine_options options = {.docker_config_dir = "/nonexistent"};
 
     memset(fault, 0, sizeof *fault);
     live_init(live);
     fake_open(&fault->fake, &live->loop, answers, count);
     options.endpoint = fault->fake.url;
     ck_assert_int_eq(cf_engine_open(&live->loop, &options, &live->engine, &live->err), 0);
-    ck_assert_int_eq(cf_engine_connect(live->engine, 3000, live_on_connect, live, &live->err), 0);
+    ck_assert_int_eq(cf_engine_connect(live->engine, 3000, live_on_connect, live, &live->err),
+                     0);
     live_wait(live);
     return live->status;
 }
@@ -40,17 +43,26 @@ end(struct fault *fault)
     live_close(&fault->live);
 }
 
-#define GOOD_START { "HEAD /_ping", PING, 0, false, 0 }, { "GET /version", VERSION, 0, true, 0 }, \
-                   { "GET /v1.41/info", INFO, 0, true, 0 }
+#define GOOD_START                                                             \
+    {"HEAD /_ping", PING, 0, false, 0}, {"GET /version", VERSION, 0, true, 0}, \
+    {                                                                          \
+        "GET /v1.41/info", INFO, 0, true, 0                                    \
+    }
 
 static void
-call(struct fault *fault, const char *path, uint64_t deadline_ms, uint64_t idle_ms, bool objects)
+call(struct fault *fault, const char *path, uint64_t deadline_ms, uint64_t idle_ms,
+     bool objects)
 {
-    struct cf_engine_request request = { .method = "GET", .path = path, .deadline_ms = deadline_ms, .idle_ms = idle_ms,
-                                         .on_object = objects ? live_on_object : NULL };
+    struct cf_engine_request request = {.method = "GET",
+                                        .path = path,
+                                        .deadline_ms = deadline_ms,
+                                        .idle_ms = idle_ms,
+                                        .on_object = objects ? live_on_object : NULL};
     struct cf_error err;
 
-    ck_assert_int_eq(cf_engine_call(fault->live.engine, &request, live_on_done, &fault->live, NULL, &err), 0);
+    ck_assert_int_eq(
+        cf_engine_call(fault->live.engine, &request, live_on_done, &fault->live, NULL, &err),
+        0);
     live_wait(&fault->live);
 }
 
@@ -63,8 +75,10 @@ expect_text(const struct fault *fault, const char *text)
 
 START_TEST(an_engine_below_the_floor_is_refused_with_both_versions)
 {
-    static const struct fake_answer answers[] = { { "HEAD /_ping", OK "Api-Version: 1.40\r\nContent-Length: 0\r\n\r\n", 0, false, 0 },
-                                                  { "GET /version", OK BODY("{\"ApiVersion\":\"1.40\",\"MinAPIVersion\":\"1.12\"}"), 0, true, 0 } };
+    static const struct fake_answer answers[] = {
+        {"HEAD /_ping", OK "Api-Version: 1.40\r\nContent-Length: 0\r\n\r\n", 0, false, 0},
+        {"GET /version", OK BODY("{\"ApiVersion\":\"1.40\",\"MinAPIVersion\":\"1.12\"}"), 0,
+         true, 0}};
     struct fault fault;
 
     ck_assert_int_lt(connect_to(&fault, answers, CF_COUNT(answers)), 0);
@@ -76,8 +90,10 @@ END_TEST
 
 START_TEST(an_engine_above_what_we_know_is_refused)
 {
-    static const struct fake_answer answers[] = { { "HEAD /_ping", OK "Api-Version: 1.99\r\nContent-Length: 0\r\n\r\n", 0, false, 0 },
-                                                  { "GET /version", OK BODY("{\"ApiVersion\":\"1.99\",\"MinAPIVersion\":\"1.90\"}"), 0, true, 0 } };
+    static const struct fake_answer answers[] = {
+        {"HEAD /_ping", OK "Api-Version: 1.99\r\nContent-Length: 0\r\n\r\n", 0, false, 0},
+        {"GET /version", OK BODY("{\"ApiVersion\":\"1.99\",\"MinAPIVersion\":\"1.90\"}"), 0,
+         true, 0}};
     struct fault fault;
 
     ck_assert_int_lt(connect_to(&fault, answers, CF_COUNT(answers)), 0);
@@ -88,9 +104,11 @@ END_TEST
 
 START_TEST(a_newer_engine_is_spoken_to_in_the_newest_version_known)
 {
-    static const struct fake_answer answers[] = { { "HEAD /_ping", OK "Api-Version: 1.52\r\nContent-Length: 0\r\n\r\n", 0, false, 0 },
-                                                  { "GET /version", OK BODY("{\"ApiVersion\":\"1.52\",\"MinAPIVersion\":\"1.44\"}"), 0, true, 0 },
-                                                  { "GET /v1.47/info", INFO, 0, true, 0 } };
+    static const struct fake_answer answers[] = {
+        {"HEAD /_ping", OK "Api-Version: 1.52\r\nContent-Length: 0\r\n\r\n", 0, false, 0},
+        {"GET /version", OK BODY("{\"ApiVersion\":\"1.52\",\"MinAPIVersion\":\"1.44\"}"), 0,
+         true, 0},
+        {"GET /v1.47/info", INFO, 0, true, 0}};
     struct fault fault;
 
     ck_assert_int_eq(connect_to(&fault, answers, CF_COUNT(answers)), 0);
@@ -102,10 +120,11 @@ END_TEST
 
 START_TEST(a_ping_without_a_version_is_made_up_for_by_version)
 {
-    static const struct fake_answer answers[] = { { "HEAD /_ping", "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", 0, false, 0 },
-                                                  { "GET /_ping", OK "Content-Length: 2\r\n\r\nOK", 0, false, 0 },
-                                                  { "GET /version", VERSION, 0, true, 0 },
-                                                  { "GET /v1.41/info", INFO, 0, true, 0 } };
+    static const struct fake_answer answers[] = {
+        {"HEAD /_ping", "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", 0, false, 0},
+        {"GET /_ping", OK "Content-Length: 2\r\n\r\nOK", 0, false, 0},
+        {"GET /version", VERSION, 0, true, 0},
+        {"GET /v1.41/info", INFO, 0, true, 0}};
     struct fault fault;
 
     ck_assert_int_eq(connect_to(&fault, answers, CF_COUNT(answers)), 0);
@@ -115,8 +134,9 @@ END_TEST
 
 START_TEST(what_is_no_engine_is_said_to_be_none)
 {
-    static const struct fake_answer answers[] = { { "HEAD /_ping", "SSH-2.0-OpenSSH_9.2\r\n", 0, true, 0 },
-                                                  { "GET /_ping", "SSH-2.0-OpenSSH_9.2\r\n", 0, true, 0 } };
+    static const struct fake_answer answers[] = {
+        {"HEAD /_ping", "SSH-2.0-OpenSSH_9.2\r\n", 0, true, 0},
+        {"GET /_ping", "SSH-2.0-OpenSSH_9.2\r\n", 0, true, 0}};
     struct fault fault;
 
     ck_assert_int_lt(connect_to(&fault, answers, CF_COUNT(answers)), 0);
@@ -127,9 +147,10 @@ END_TEST
 
 START_TEST(a_web_server_is_no_engine)
 {
-    static const struct fake_answer answers[] = { { "HEAD /_ping", OK "Content-Length: 0\r\n\r\n", 0, false, 0 },
-                                                  { "GET /_ping", OK "Content-Length: 2\r\n\r\nhi", 0, false, 0 },
-                                                  { "GET /version", OK BODY("<html>"), 0, true, 0 } };
+    static const struct fake_answer answers[] = {
+        {"HEAD /_ping", OK "Content-Length: 0\r\n\r\n", 0, false, 0},
+        {"GET /_ping", OK "Content-Length: 2\r\n\r\nhi", 0, false, 0},
+        {"GET /version", OK BODY("<html>"), 0, true, 0}};
     struct fault fault;
 
     ck_assert_int_lt(connect_to(&fault, answers, CF_COUNT(answers)), 0);
@@ -140,9 +161,11 @@ END_TEST
 
 START_TEST(an_engine_behind_tls_is_recognized)
 {
-    static const char said[] = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
-    static const struct fake_answer answers[] = { { "HEAD /_ping", "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", 0, true, 0 },
-                                                  { "GET /_ping", said, 0, true, 0 } };
+    static const char said[] = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\nClient "
+                               "sent an HTTP request to an HTTPS server.\n";
+    static const struct fake_answer answers[] = {
+        {"HEAD /_ping", "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", 0, true, 0},
+        {"GET /_ping", said, 0, true, 0}};
     struct fault fault;
 
     ck_assert_int_lt(connect_to(&fault, answers, CF_COUNT(answers)), 0);
@@ -154,7 +177,8 @@ END_TEST
 
 START_TEST(silence_ends_at_the_deadline_and_names_the_request)
 {
-    static const struct fake_answer answers[] = { GOOD_START, { "GET /v1.41/x", NULL, 0, false, 0 } };
+    static const struct fake_answer answers[] = {GOOD_START,
+                                                 {"GET /v1.41/x", NULL, 0, false, 0}};
     struct fault fault;
 
     ck_assert_int_eq(connect_to(&fault, answers, CF_COUNT(answers)), 0);
@@ -170,8 +194,10 @@ END_TEST
 
 START_TEST(an_answer_cut_short_is_lost)
 {
-    static const struct fake_answer answers[] = { GOOD_START, { "GET /v1.41/x", OK "Content-Length: 100\r\n\r\n{\"a\":", 0, true, 0 },
-                                                  { "GET /v1.41/none", NULL, 0, true, 0 } };
+    static const struct fake_answer answers[] = {
+        GOOD_START,
+        {"GET /v1.41/x", OK "Content-Length: 100\r\n\r\n{\"a\":", 0, true, 0},
+        {"GET /v1.41/none", NULL, 0, true, 0}};
     struct fault fault;
 
     ck_assert_int_eq(connect_to(&fault, answers, CF_COUNT(answers)), 0);
@@ -186,7 +212,8 @@ END_TEST
 
 START_TEST(an_answer_may_come_a_byte_at_a_time)
 {
-    static const struct fake_answer answers[] = { GOOD_START, { "GET /v1.41/x", OK "Content-Length: 7\r\n\r\n{\"a\":1}", 0, false, 1 } };
+    static const struct fake_answer answers[] = {
+        GOOD_START, {"GET /v1.41/x", OK "Content-Length: 7\r\n\r\n{\"a\":1}", 0, false, 1}};
     struct fault fault;
 
     ck_assert_int_eq(connect_to(&fault, answers, CF_COUNT(answers)), 0);
@@ -201,15 +228,19 @@ START_TEST(refusals_keep_status_message_and_request)
 {
     static const struct fake_answer answers[] = {
         GOOD_START,
-        { "GET /v1.41/json", "HTTP/1.1 409 Conflict\r\n" BODY("{\"message\":\"in use by \\u001b[31m x\"}\n"), 0, true, 0 },
-        { "GET /v1.41/text", "HTTP/1.1 500 Oops\r\nConnection: close\r\n\r\nplain words\nsecond line", 0, true, 0 },
-        { "GET /v1.41/none", "HTTP/1.1 503 Oops\r\nContent-Length: 0\r\n\r\n", 0, false, 0 },
+        {"GET /v1.41/json",
+         "HTTP/1.1 409 Conflict\r\n" BODY("{\"message\":\"in use by \\u001b[31m x\"}\n"), 0,
+         true, 0},
+        {"GET /v1.41/text",
+         "HTTP/1.1 500 Oops\r\nConnection: close\r\n\r\nplain words\nsecond line", 0, true, 0},
+        {"GET /v1.41/none", "HTTP/1.1 503 Oops\r\nContent-Length: 0\r\n\r\n", 0, false, 0},
     };
     struct fault fault;
 
     ck_assert_int_eq(connect_to(&fault, answers, CF_COUNT(answers)), 0);
     call(&fault, "/json", 3000, 0, false);
-    ck_assert_str_eq(fault.live.err.text, "engine answered 409 to GET /json: in use by  [31m x");
+    ck_assert_str_eq(fault.live.err.text,
+                     "engine answered 409 to GET /json: in use by  [31m x");
     ck_assert_int_eq(fault.live.err.code, 409);
     call(&fault, "/text", 3000, 0, true);
     ck_assert_str_eq(fault.live.err.text, "engine answered 500 to GET /text: plain words");
@@ -223,11 +254,16 @@ START_TEST(an_error_object_fails_a_stream_that_was_good_so_far)
 {
     static const struct fake_answer answers[] = {
         GOOD_START,
-        { "GET /v1.41/detail", OK BODY("{\"status\":\"a\"}\r\n{\"errorDetail\":{\"code\":3,\"message\":\"new style\"}}\r\n"), 0, true, 0 },
-        { "GET /v1.41/old", OK BODY("{\"error\":\"old style\"}\n{\"status\":\"b\"}"), 0, true, 0 },
-        { "GET /v1.41/half", OK BODY("{\"status\":\"a\"}\r\n{\"stat"), 0, true, 0 },
-        { "GET /v1.41/html", OK BODY("<html>"), 0, true, 0 },
-        { "GET /v1.41/good", OK BODY("{\"a\":1}{\"b\":\"}\\\"{\"}\x1e\n{\"c\":[{}]}"), 0, true, 1 },
+        {"GET /v1.41/detail",
+         OK BODY("{\"status\":\"a\"}\r\n{\"errorDetail\":{\"code\":3,\"message\":\"new "
+                 "style\"}}\r\n"),
+         0, true, 0},
+        {"GET /v1.41/old", OK BODY("{\"error\":\"old style\"}\n{\"status\":\"b\"}"), 0, true,
+         0},
+        {"GET /v1.41/half", OK BODY("{\"status\":\"a\"}\r\n{\"stat"), 0, true, 0},
+        {"GET /v1.41/html", OK BODY("<html>"), 0, true, 0},
+        {"GET /v1.41/good", OK BODY("{\"a\":1}{\"b\":\"}\\\"{\"}\x1e\n{\"c\":[{}]}"), 0, true,
+         1},
     };
     struct fault fault;
 
@@ -251,7 +287,8 @@ END_TEST
 
 START_TEST(a_connection_that_died_while_idle_costs_nothing)
 {
-    static const struct fake_answer answers[] = { GOOD_START, { "GET /v1.41/x", OK "Content-Length: 2\r\n\r\n{}", 0, true, 0 } };
+    static const struct fake_answer answers[] = {
+        GOOD_START, {"GET /v1.41/x", OK "Content-Length: 2\r\n\r\n{}", 0, true, 0}};
     struct fault fault;
 
     ck_assert_int_eq(connect_to(&fault, answers, CF_COUNT(answers)), 0);
@@ -265,7 +302,8 @@ END_TEST
 
 START_TEST(connections_are_reused)
 {
-    static const struct fake_answer answers[] = { GOOD_START, { "GET /v1.41/x", OK "Content-Length: 2\r\n\r\n{}", 0, false, 0 } };
+    static const struct fake_answer answers[] = {
+        GOOD_START, {"GET /v1.41/x", OK "Content-Length: 2\r\n\r\n{}", 0, false, 0}};
     struct fault fault;
 
     ck_assert_int_eq(connect_to(&fault, answers, CF_COUNT(answers)), 0);
@@ -280,7 +318,9 @@ END_TEST
 START_TEST(an_endless_head_and_an_endless_body_are_bounded)
 {
     static char head[400000], body[17 * 1024 * 1024 + 100];
-    static struct fake_answer answers[] = { GOOD_START, { "GET /v1.41/head", head, 0, true, 0 }, { "GET /v1.41/body", body, sizeof body, true, 0 } };
+    static struct fake_answer answers[] = {GOOD_START,
+                                           {"GET /v1.41/head", head, 0, true, 0},
+                                           {"GET /v1.41/body", body, sizeof body, true, 0}};
     struct fault fault;
     size_t at = (size_t)sprintf(head, OK);
 
@@ -298,7 +338,8 @@ START_TEST(an_endless_head_and_an_endless_body_are_bounded)
 }
 END_TEST
 
-/* ---- no connection at all ------------------------------------------------------------------------ */
+/* ---- no connection at all
+ * ------------------------------------------------------------------------ */
 
 static int
 connect_url(struct live *live, const char *url)
@@ -360,7 +401,8 @@ START_TEST(no_permission_names_the_group_of_the_socket)
     uv_loop_t loop;
 
     if (geteuid() != 0) {
-        printf("SKIPPED engine/no_permission_names_the_group_of_the_socket: needs root to become somebody else\n");
+        printf("SKIPPED engine/no_permission_names_the_group_of_the_socket: needs root to "
+               "become somebody else\n");
         return;
     }
     uv_loop_init(&loop);
@@ -401,7 +443,9 @@ START_TEST(a_name_without_an_address_says_so)
 }
 END_TEST
 
-/* ---- attach -------------------------------------------------------------------------------------------- */
+/* ---- attach
+ * --------------------------------------------------------------------------------------------
+ */
 
 struct attached {
     int heads, ends, closes;
@@ -409,9 +453,20 @@ struct attached {
     struct cf_error err;
 };
 
-static void at_head(void *user) { ((struct attached *)user)->heads++; }
-static void at_written(void *user) { }
-static void at_closed(void *user) { ((struct attached *)user)->closes++; }
+static void
+at_head(void *user)
+{
+    ((struct attached *)user)->heads++;
+}
+static void
+at_written(void *user)
+{
+}
+static void
+at_closed(void *user)
+{
+    ((struct attached *)user)->closes++;
+}
 
 static void
 at_data(void *user, enum cf_attach_stream stream, const char *bytes, size_t len)
@@ -430,14 +485,17 @@ at_end(void *user, const struct cf_error *err)
 }
 
 static void
-attach_to(struct fault *fault, const struct fake_answer *answers, size_t count, struct attached *a, uint64_t deadline_ms)
+attach_to(struct fault *fault, const struct fake_answer *answers, size_t count,
+          struct attached *a, uint64_t deadline_ms)
 {
-    static const struct cf_attach_events events = { at_head, at_data, at_written, at_end };
+    static const struct cf_attach_events events = {at_head, at_data, at_written, at_end};
     struct cf_attach *attach;
 
     memset(a, 0, sizeof *a);
     ck_assert_int_eq(connect_to(fault, answers, count), 0);
-    ck_assert_int_eq(cf_attach_open(fault->live.engine, "abc", deadline_ms, &events, a, &attach, &fault->live.err), 0);
+    ck_assert_int_eq(cf_attach_open(fault->live.engine, "abc", deadline_ms, &events, a,
+                                    &attach, &fault->live.err),
+                     0);
     while (a->ends == 0 && uv_run(&fault->live.loop, UV_RUN_ONCE) != 0)
         ;
     ck_assert_int_eq(a->ends, 1);
@@ -454,14 +512,19 @@ attached_release(struct attached *a)
     cf_buf_release(&a->err_out);
 }
 
-#define SWITCHED "HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.docker.raw-stream\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
+#define SWITCHED                              \
+    "HTTP/1.1 101 UPGRADED\r\nContent-Type: " \
+    "application/vnd.docker.raw-stream\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
 
 START_TEST(bytes_behind_the_head_belong_to_the_stream_however_it_is_cut)
 {
-    static const char bytes[] = SWITCHED "\1\0\0\0\0\0\0\3abc\2\0\0\0\0\0\0\2no\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\1d";
+    static const char bytes[] =
+        SWITCHED "\1\0\0\0\0\0\0\3abc\2\0\0\0\0\0\0\2no\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\1d";
 
     for (size_t slice = 0; slice < 40; slice += 13) {
-        struct fake_answer answers[] = { GOOD_START, { "POST /v1.41/containers/abc/attach?", bytes, sizeof bytes - 1, true, slice } };
+        struct fake_answer answers[] = {
+            GOOD_START,
+            {"POST /v1.41/containers/abc/attach?", bytes, sizeof bytes - 1, true, slice}};
         struct fault fault;
         struct attached a;
         attach_to(&fault, answers, CF_COUNT(answers), &a, 3000);
@@ -476,8 +539,10 @@ END_TEST
 
 START_TEST(an_attach_answered_with_200_is_as_good)
 {
-    static const char bytes[] = OK "Content-Type: application/vnd.docker.raw-stream\r\n\r\n\1\0\0\0\0\0\0\1x";
-    struct fake_answer answers[] = { GOOD_START, { "POST /v1.41/containers/abc/attach?", bytes, sizeof bytes - 1, true, 1 } };
+    static const char bytes[] =
+        OK "Content-Type: application/vnd.docker.raw-stream\r\n\r\n\1\0\0\0\0\0\0\1x";
+    struct fake_answer answers[] = {
+        GOOD_START, {"POST /v1.41/containers/abc/attach?", bytes, sizeof bytes - 1, true, 1}};
     struct fault fault;
     struct attached a;
 
@@ -490,26 +555,33 @@ END_TEST
 START_TEST(a_refused_attach_keeps_the_reason_in_each_form)
 {
     static const char *const refusals[] = {
-        "HTTP/1.1 404 Not Found\r\nContent-Type: application/vnd.docker.raw-stream\r\n\r\nNo such container: abc\n",
-        "HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: 39\r\n\r\n{\"message\":\"No such container: abc\"}   ",
-        "HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n24\r\n{\"message\":\"No such container: abc\"}\r\n0\r\n\r\n",
+        "HTTP/1.1 404 Not Found\r\nContent-Type: application/vnd.docker.raw-stream\r\n\r\nNo "
+        "such container: abc\n",
+        "HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: "
+        "39\r\n\r\n{\"message\":\"No such container: abc\"}   ",
+        "HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n24\r\n{\"message\":\"No "
+        "such container: abc\"}\r\n0\r\n\r\n",
     };
 
     for (size_t i = 0; i < CF_COUNT(refusals); i++) {
-        struct fake_answer answers[] = { GOOD_START, { "POST /v1.41/containers/abc/attach?", refusals[i], 0, i == 0, 0 } };
+        struct fake_answer answers[] = {
+            GOOD_START, {"POST /v1.41/containers/abc/attach?", refusals[i], 0, i == 0, 0}};
         struct fault fault;
         struct attached a;
         attach_to(&fault, answers, CF_COUNT(answers), &a, 3000);
         ck_assert_int_eq(a.heads, 0);
         ck_assert_int_eq(a.err.kind, CF_ERROR_NOT_FOUND);
-        ck_assert_str_eq(a.err.text, "engine answered 404 to POST /containers/abc/attach: No such container: abc");
+        ck_assert_str_eq(
+            a.err.text,
+            "engine answered 404 to POST /containers/abc/attach: No such container: abc");
     }
 }
 END_TEST
 
 START_TEST(an_attach_that_is_never_answered_ends_at_its_deadline)
 {
-    struct fake_answer answers[] = { GOOD_START, { "POST /v1.41/containers/abc/attach?", NULL, 0, false, 0 } };
+    struct fake_answer answers[] = {GOOD_START,
+                                    {"POST /v1.41/containers/abc/attach?", NULL, 0, false, 0}};
     struct fault fault;
     struct attached a;
 
@@ -520,12 +592,19 @@ END_TEST
 
 START_TEST(frames_that_are_none_end_the_attach)
 {
-    static const char bad[] = SWITCHED "\7\0\0\0\0\0\0\1x", half[] = SWITCHED "\1\0\0\0\0\0\0\5x";
-    const struct { const char *bytes; size_t len; const char *text; } cases[] = {
-        { bad, sizeof bad - 1, "not a frame header" }, { half, sizeof half - 1, "middle of a frame" } };
+    static const char bad[] = SWITCHED "\7\0\0\0\0\0\0\1x",
+                      half[] = SWITCHED "\1\0\0\0\0\0\0\5x";
+    const struct {
+        const char *bytes;
+        size_t len;
+        const char *text;
+    } cases[] = {{bad, sizeof bad - 1, "not a frame header"},
+                 {half, sizeof half - 1, "middle of a frame"}};
 
     for (size_t i = 0; i < CF_COUNT(cases); i++) {
-        struct fake_answer answers[] = { GOOD_START, { "POST /v1.41/containers/abc/attach?", cases[i].bytes, cases[i].len, true, 0 } };
+        struct fake_answer answers[] = {
+            GOOD_START,
+            {"POST /v1.41/containers/abc/attach?", cases[i].bytes, cases[i].len, true, 0}};
         struct fault fault;
         struct attached a;
         attach_to(&fault, answers, CF_COUNT(answers), &a, 3000);
@@ -535,7 +614,8 @@ START_TEST(frames_that_are_none_end_the_attach)
 }
 END_TEST
 
-UNIT_MAIN("engine/faults", tcase_add_test(tc, an_engine_below_the_floor_is_refused_with_both_versions);
+UNIT_MAIN("engine/faults",
+          tcase_add_test(tc, an_engine_below_the_floor_is_refused_with_both_versions);
           tcase_add_test(tc, an_engine_above_what_we_know_is_refused);
           tcase_add_test(tc, a_newer_engine_is_spoken_to_in_the_newest_version_known);
           tcase_add_test(tc, a_ping_without_a_version_is_made_up_for_by_version);

@@ -3,7 +3,9 @@
 #include "tests/engine/live_box.h"
 #include "tests/support/unit.h"
 
-/* ---- tests ------------------------------------------------------------------------------------------ */
+/* ---- tests
+ * ------------------------------------------------------------------------------------------
+ */
 
 START_TEST(the_engine_says_who_it_is)
 {
@@ -29,7 +31,9 @@ START_TEST(an_absent_image_is_not_found_with_status_message_and_request)
 
     if (!live_open(&live, "an_absent_image_is_not_found_with_status_message_and_request"))
         return;
-    ck_assert_int_eq(cf_engine_image_inspect(live.engine, "cf-none/such:x", live_on_done, &live, NULL, &err), 0);
+    ck_assert_int_eq(cf_engine_image_inspect(live.engine, "cf-none/such:x", live_on_done,
+                                             &live, NULL, &err),
+                     0);
     live_wait(&live);
     ck_assert_int_eq(live.err.kind, CF_ERROR_NOT_FOUND);
     ck_assert_int_eq(live.err.code, 404);
@@ -54,7 +58,7 @@ START_TEST(a_container_echoes_through_attach_and_half_close_ends_it)
     box_start(&box);
     ck_assert_int_eq(cf_attach_write(box.attach, big, sizeof big, &err), 0);
     ck_assert_int_lt(cf_attach_write(box.attach, "x", 1, &err), 0); /* one at a time */
-    cf_attach_shutdown(box.attach);                                 /* goes out after the write */
+    cf_attach_shutdown(box.attach); /* goes out after the write */
     RUN_UNTIL(&box, box.ended && box.waits > 0);
     ck_assert_int_eq(box.end_err.kind, CF_ERROR_NONE);
     ck_assert_int_eq(box.written, 1);
@@ -71,13 +75,15 @@ END_TEST
 START_TEST(an_attach_to_nothing_is_refused_with_the_engines_reason)
 {
     struct live live;
-    struct box box = { 0 };
+    struct box box = {0};
     struct cf_error err;
 
     if (!live_open(&live, "an_attach_to_nothing_is_refused_with_the_engines_reason"))
         return;
     box.live = &live;
-    ck_assert_int_eq(cf_attach_open(live.engine, "cf-no-such-container", 5000, &box_events, &box, &box.attach, &err), 0);
+    ck_assert_int_eq(cf_attach_open(live.engine, "cf-no-such-container", 5000, &box_events,
+                                    &box, &box.attach, &err),
+                     0);
     RUN_UNTIL(&box, box.ended);
     ck_assert(!box.head);
     ck_assert_int_eq(box.end_err.kind, CF_ERROR_NOT_FOUND);
@@ -111,17 +117,26 @@ START_TEST(files_go_in_as_a_tar_and_come_out_again)
     ck_assert_int_eq(cf_tar_dir(tar, "in", 0755, 0, 0, &err), 0);
     ck_assert_int_eq(cf_tar_file(tar, "in/file", 0640, 12, 34, "hello tar", 9, &err), 0);
     ck_assert_int_eq(cf_tar_finish(tar, &tar_bytes, &tar_len, &err), 0);
-    ck_assert_uint_eq(tar_len, 512 /* dir */ + 512 + 512 /* file */ + 1024 /* two zero blocks */);
-    ck_assert_int_eq(cf_engine_archive_put(live.engine, box.id, "/", false, tar_bytes, tar_len, live_on_done, &live, NULL, &err), 0);
+    ck_assert_uint_eq(tar_len,
+                      512 /* dir */ + 512 + 512 /* file */ + 1024 /* two zero blocks */);
+    ck_assert_int_eq(cf_engine_archive_put(live.engine, box.id, "/", false, tar_bytes, tar_len,
+                                           live_on_done, &live, NULL, &err),
+                     0);
     expect_ok(&live);
     cf_tar_free(tar);
-    ck_assert_int_eq(cf_engine_archive_stat(live.engine, box.id, "/in/file", live_on_done, &live, NULL, &err), 0);
+    ck_assert_int_eq(cf_engine_archive_stat(live.engine, box.id, "/in/file", live_on_done,
+                                            &live, NULL, &err),
+                     0);
     expect_ok(&live);
     ck_assert_str_ne(live.path_stat, "");
-    ck_assert_int_eq(cf_engine_archive_stat(live.engine, box.id, "/in/none", live_on_done, &live, NULL, &err), 0);
+    ck_assert_int_eq(cf_engine_archive_stat(live.engine, box.id, "/in/none", live_on_done,
+                                            &live, NULL, &err),
+                     0);
     live_wait(&live);
     ck_assert_int_eq(live.err.kind, CF_ERROR_NOT_FOUND);
-    ck_assert_int_eq(cf_engine_archive_get(live.engine, box.id, "/in/file", got_bytes, live_on_done, &live, NULL, &err), 0);
+    ck_assert_int_eq(cf_engine_archive_get(live.engine, box.id, "/in/file", got_bytes,
+                                           live_on_done, &live, NULL, &err),
+                     0);
     expect_ok(&live);
     ck_assert_int_ge(live.objects, 1536); /* header, one block, end */
     box_start(&box);
@@ -158,7 +173,9 @@ START_TEST(closing_the_engine_ends_calls_in_flight)
 
     if (!live_open(&live, "closing_the_engine_ends_calls_in_flight"))
         return;
-    ck_assert_int_eq(cf_engine_events(live.engine, LIVE_LABEL, 60000, NULL, live_on_object, live_on_done, &live, NULL, &err), 0);
+    ck_assert_int_eq(cf_engine_events(live.engine, LIVE_LABEL, 60000, NULL, live_on_object,
+                                      live_on_done, &live, NULL, &err),
+                     0);
     live.answers = 0;
     live_close(&live);
     ck_assert_int_eq(live.answers, 1);
@@ -176,7 +193,9 @@ START_TEST(the_end_of_a_container_is_an_event)
     if (!live_open(&live, "the_end_of_a_container_is_an_event"))
         return;
     box_create(&box, &live, "exit 0");
-    ck_assert_int_eq(cf_engine_events(live.engine, LIVE_LABEL, 60000, NULL, live_on_object, live_on_done, &live, &events, &err), 0);
+    ck_assert_int_eq(cf_engine_events(live.engine, LIVE_LABEL, 60000, NULL, live_on_object,
+                                      live_on_done, &live, &events, &err),
+                     0);
     box_start(&box);
     RUN_UNTIL(&box, live.objects >= 2 && box.waits > 0); /* start, die */
     live.answers = 0;
@@ -200,7 +219,8 @@ START_TEST(a_failed_step_is_the_authors_and_shows_its_last_lines)
     ck_assert_int_eq(live.err.kind, CF_ERROR_CONFIG);
     ck_assert_msg(strstr(live.err.text, " at Step 4/4 : RUN") != NULL, "%s", live.err.text);
     ck_assert_ptr_nonnull(strstr(live.err.text, "non-zero code: 3"));
-    ck_assert_ptr_nonnull(strstr(build.tail, "\none line before\n")); /* stdout and stderr race */
+    ck_assert_ptr_nonnull(
+        strstr(build.tail, "\none line before\n")); /* stdout and stderr race */
     ck_assert_ptr_nonnull(strstr(build.tail, "\noops\n"));
     ck_assert_uint_ge(build.steps, 1);
     live_remove_images(&live);
@@ -221,7 +241,8 @@ START_TEST(a_dockerfile_that_cannot_be_read_is_the_authors)
     ck_assert_int_lt(live_build(&live, dir, NULL, &build), 0);
     ck_assert_int_eq(live.err.kind, CF_ERROR_CONFIG);
     ck_assert_ptr_nonnull(strstr(live.err.text, "RUNN"));
-    ck_assert_msg(strstr(live.err.text, " line 3:") != NULL, "%s", live.err.text); /* as the author counts */
+    ck_assert_msg(strstr(live.err.text, " line 3:") != NULL, "%s",
+                  live.err.text); /* as the author counts */
     live_remove_images(&live);
     live_remove_dir(dir);
     live_close(&live);
@@ -232,12 +253,16 @@ START_TEST(an_error_inside_a_200_body_is_an_error)
 {
     struct live live;
     struct cf_error err;
-    struct cf_engine_request request = { .method = "POST", .path = "/images/load?quiet=1", .body = "garbage", .body_len = 7,
-                                         .on_object = live_on_object };
+    struct cf_engine_request request = {.method = "POST",
+                                        .path = "/images/load?quiet=1",
+                                        .body = "garbage",
+                                        .body_len = 7,
+                                        .on_object = live_on_object};
 
     if (!live_open(&live, "an_error_inside_a_200_body_is_an_error"))
         return;
-    ck_assert_int_eq(cf_engine_call(live.engine, &request, live_on_done, &live, NULL, &err), 0);
+    ck_assert_int_eq(cf_engine_call(live.engine, &request, live_on_done, &live, NULL, &err),
+                     0);
     live_wait(&live);
     ck_assert_int_lt(live.status, 0);
     ck_assert_int_eq(live.http_status, 200);

@@ -1,7 +1,8 @@
 /*
- * A real Engine over tcp with TLS: requests, an attach with half-close, and refusals. TLS ends in
- * a small program beside the Engine's unix socket, since a second dockerd would disturb the first.
- * With CF_TEST_TLS_HOST=tcp://... and DOCKER_CERT_PATH an Engine that speaks TLS itself is used.
+ * A real Engine over tcp with TLS: requests, an attach with half-close, and refusals. TLS ends
+ * in a small program beside the Engine's unix socket, since a second dockerd would disturb the
+ * first. With CF_TEST_TLS_HOST=tcp://... and DOCKER_CERT_PATH an Engine that speaks TLS itself
+ * is used.
  */
 #include "base/str.h"
 #include "tests/engine/live_box.h"
@@ -43,7 +44,8 @@ begin(struct tls_engine *tls, const char *test)
         setenv("DOCKER_CERT_PATH", tls->server.dir, 1);
     }
     if (own == NULL && (path == NULL || tls->server.why_not != NULL)) {
-        printf("SKIPPED engine/%s: %s\n", test, path == NULL ? "the Engine is not on a unix socket" : tls->server.why_not);
+        printf("SKIPPED engine/%s: %s\n", test,
+               path == NULL ? "the Engine is not on a unix socket" : tls->server.why_not);
         fflush(stdout);
         return false;
     }
@@ -107,5 +109,6 @@ START_TEST(a_wrong_authority_is_tls_trouble_with_a_remedy)
 }
 END_TEST
 
-UNIT_MAIN("engine/live_tls", tcase_add_test(tc, an_engine_behind_tls_is_connected_and_half_close_works);
+UNIT_MAIN("engine/live_tls",
+          tcase_add_test(tc, an_engine_behind_tls_is_connected_and_half_close_works);
           tcase_add_test(tc, a_wrong_authority_is_tls_trouble_with_a_remedy);)

@@ -10,7 +10,7 @@
 static void
 use_context(const char *bytes, size_t len)
 {
-    struct cf_docker_context context = { 0 };
+    struct cf_docker_context context = {0};
     struct cf_endpoint endpoint;
     struct cf_error err;
 

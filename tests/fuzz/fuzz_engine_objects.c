@@ -1,4 +1,5 @@
-/* Progress streams of pull, push and build, and the attach head, cut where the first byte says. */
+/* Progress streams of pull, push and build, and the attach head, cut where the first byte
+ * says. */
 #include "engine/head.h"
 #include "engine/objects.h"
 
@@ -40,7 +41,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     cf_objects_init(&objects);
     for (size_t at = 1; at < size; at += piece)
-        if (cf_objects_feed(&objects, (const char *)data + at, size - at < piece ? size - at : piece, on_object, NULL, &err) < 0)
+        if (cf_objects_feed(&objects, (const char *)data + at,
+                            size - at < piece ? size - at : piece, on_object, NULL, &err) < 0)
             break;
     cf_objects_release(&objects);
     if (size > 1)

@@ -15,8 +15,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text = strndup((const char *)data, size), joined[1024];
 
     if (cf_image_ref_parse(text, &ref, &err) == 0) {
-        snprintf(joined, sizeof joined, "%s%s%s%s%s", ref.repo, ref.tag[0] ? ":" : "", ref.tag, ref.digest[0] ? "@" : "", ref.digest);
-        if (strcmp(joined, text) != 0 || cf_image_ref_parse(joined, &again, &err) != 0 || memcmp(&ref, &again, sizeof ref) != 0)
+        snprintf(joined, sizeof joined, "%s%s%s%s%s", ref.repo, ref.tag[0] ? ":" : "", ref.tag,
+                 ref.digest[0] ? "@" : "", ref.digest);
+        if (strcmp(joined, text) != 0 || cf_image_ref_parse(joined, &again, &err) != 0 ||
+            memcmp(&ref, &again, sizeof ref) != 0)
             abort();
     }
     free(text);

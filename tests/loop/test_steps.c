@@ -41,8 +41,16 @@ later(struct cf_steps *steps, const char *word)
     return 0;
 }
 
-static int a_start(struct cf_steps *s, struct cf_error *e) { return later(s, "a"); }
-static int a_undo(struct cf_steps *s, struct cf_error *e) { return later(s, "-a"); }
+static int
+a_start(struct cf_steps *s, struct cf_error *e)
+{
+    return later(s, "a");
+}
+static int
+a_undo(struct cf_steps *s, struct cf_error *e)
+{
+    return later(s, "-a");
+}
 
 static int
 b_start(struct cf_steps *steps, struct cf_error *err)
@@ -78,13 +86,17 @@ c_abort(struct cf_steps *steps)
     uv_timer_start(&of(steps)->slow, on_slow, 1, 0);
 }
 
-static int c_undo(struct cf_steps *s, struct cf_error *e) { return later(s, "-c"); }
+static int
+c_undo(struct cf_steps *s, struct cf_error *e)
+{
+    return later(s, "-c");
+}
 
 static const struct cf_step table[] = {
-    { "first", a_start, a_undo, NULL, 0 },
-    { "second", b_start, b_undo, NULL, 0 },
-    { "nothing", NULL, NULL, NULL, 0 },
-    { "third", c_start, c_undo, c_abort, 30 },
+    {"first", a_start, a_undo, NULL, 0},
+    {"second", b_start, b_undo, NULL, 0},
+    {"nothing", NULL, NULL, NULL, 0},
+    {"third", c_start, c_undo, c_abort, 30},
 };
 
 static void
@@ -100,7 +112,9 @@ begin(struct story *story)
     memset(story, 0, sizeof *story);
     uv_timer_init(uv_default_loop(), &story->slow);
     story->slow.data = story;
-    ck_assert_int_eq(cf_steps_init(&story->steps, uv_default_loop(), table, CF_COUNT(table), NULL, NULL), 0);
+    ck_assert_int_eq(
+        cf_steps_init(&story->steps, uv_default_loop(), table, CF_COUNT(table), NULL, NULL),
+        0);
     story->steps.on_done = on_done;
 }
 

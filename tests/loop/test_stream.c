@@ -19,10 +19,25 @@ struct talk {
     bool close_on_data;
 };
 
-static void on_tick(uv_timer_t *tick) { }
-static void on_open(void *user) { ((struct talk *)user)->opened = true; }
-static void on_written(void *user) { ((struct talk *)user)->written++; }
-static void on_closed(void *user) { ((struct talk *)user)->closed = true; }
+static void
+on_tick(uv_timer_t *tick)
+{
+}
+static void
+on_open(void *user)
+{
+    ((struct talk *)user)->opened = true;
+}
+static void
+on_written(void *user)
+{
+    ((struct talk *)user)->written++;
+}
+static void
+on_closed(void *user)
+{
+    ((struct talk *)user)->closed = true;
+}
 
 static void
 on_data(void *user, const char *bytes, size_t len)
@@ -49,7 +64,7 @@ on_end(void *user, const struct cf_error *err)
         talk->err = *err;
 }
 
-static const struct cf_stream_events events = { on_open, on_data, on_written, on_end };
+static const struct cf_stream_events events = {on_open, on_data, on_written, on_end};
 
 static void
 begin(struct talk *talk, const struct cf_stream_target *target, uint64_t connect_ms)
@@ -61,8 +76,9 @@ begin(struct talk *talk, const struct cf_stream_target *target, uint64_t connect
     uv_timer_init(&talk->loop, &talk->tick);
     uv_timer_start(&talk->tick, on_tick, 5, 5);
     uv_unref((uv_handle_t *)&talk->tick);
-    struct cf_error err = { 0 };
-    if (cf_stream_open(&talk->loop, target, connect_ms, &events, talk, &talk->stream, &err) < 0)
+    struct cf_error err = {0};
+    if (cf_stream_open(&talk->loop, target, connect_ms, &events, talk, &talk->stream, &err) <
+        0)
         ck_abort_msg("%s", err.text);
     ck_assert(!talk->opened && !talk->ended);
 }
@@ -85,7 +101,8 @@ end(struct talk *talk)
     curl_global_cleanup();
 }
 
-/* ---- an echo server, plain --------------------------------------------------------------------- */
+/* ---- an echo server, plain
+ * --------------------------------------------------------------------- */
 
 struct echo {
     pid_t pid;
@@ -117,8 +134,9 @@ static void
 echo_start(struct echo *echo, bool is_unix)
 {
     int listener = socket(is_unix ? AF_UNIX : AF_INET, SOCK_STREAM, 0);
-    struct sockaddr_un path = { .sun_family = AF_UNIX };
-    struct sockaddr_in name = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_un path = {.sun_family = AF_UNIX};
+    struct sockaddr_in name = {.sin_family = AF_INET,
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof name;
 
     memset(echo, 0, sizeof *echo);
@@ -126,7 +144,8 @@ echo_start(struct echo *echo, bool is_unix)
     unlink(echo->path);
     snprintf(path.sun_path, sizeof path.sun_path, "%s", echo->path);
     ck_assert_int_eq(is_unix ? bind(listener, (struct sockaddr *)&path, sizeof path)
-                             : bind(listener, (struct sockaddr *)&name, sizeof name), 0);
+                             : bind(listener, (struct sockaddr *)&name, sizeof name),
+                     0);
     ck_assert_int_eq(listen(listener, 16), 0);
     if (!is_unix && getsockname(listener, (struct sockaddr *)&name, &len) == 0)
         echo->port = ntohs(name.sin_port);
@@ -144,7 +163,8 @@ echo_stop(struct echo *echo)
     unlink(echo->path);
 }
 
-/* ---- the conversation ---------------------------------------------------------------------------- */
+/* ---- the conversation
+ * ---------------------------------------------------------------------------- */
 
 /* 3 MiB go out and come back, then the half-close, then the peer's last words and its end. */
 static void
@@ -182,7 +202,7 @@ START_TEST(a_unix_socket_carries_both_ways_and_half_closes)
     char address[64];
 
     echo_start(&echo, true);
-    begin(&talk, &(struct cf_stream_target){ .unix_path = echo.path }, 0);
+    begin(&talk, &(struct cf_stream_target){.unix_path = echo.path}, 0);
     converse(&talk);
     cf_stream_local_address(talk.stream, address);
     ck_assert_str_eq(address, "");
@@ -198,7 +218,7 @@ START_TEST(tcp_carries_both_ways_and_half_closes)
     char address[64];
 
     echo_start(&echo, false);
-    begin(&talk, &(struct cf_stream_target){ .host = "localhost", .port = echo.port }, 0);
+    begin(&talk, &(struct cf_stream_target){.host = "localhost", .port = echo.port}, 0);
     converse(&talk);
     cf_stream_local_address(talk.stream, address);
     ck_assert_str_eq(address, "127.0.0.1");
@@ -230,7 +250,7 @@ take_pems(struct pems *pems, const struct tls_server *server)
     snprintf(pems->ca, sizeof pems->ca, "%s/ca.pem", server->dir);
     snprintf(pems->cert, sizeof pems->cert, "%s/cert.pem", server->dir);
     snprintf(pems->key, sizeof pems->key, "%s/key.pem", server->dir);
-    pems->tls = (struct cf_tls){ pems->ca, pems->cert, pems->key, false };
+    pems->tls = (struct cf_tls){pems->ca, pems->cert, pems->key, false};
 }
 
 START_TEST(tls_carries_both_ways_and_half_closes)
@@ -243,7 +263,10 @@ START_TEST(tls_carries_both_ways_and_half_closes)
     if (!tls_or_skip(&server, "tls_carries_both_ways_and_half_closes"))
         return;
     take_pems(&pems, &server);
-    begin(&talk, &(struct cf_stream_target){ .host = "127.0.0.1", .port = server.port, .is_tls = true, .tls = &pems.tls }, 0);
+    begin(&talk,
+          &(struct cf_stream_target){
+              .host = "127.0.0.1", .port = server.port, .is_tls = true, .tls = &pems.tls},
+          0);
     converse(&talk);
     cf_stream_local_address(talk.stream, address);
     ck_assert_str_eq(address, "127.0.0.1");
@@ -262,13 +285,19 @@ START_TEST(tls_refuses_a_stranger)
         return;
     take_pems(&pems, &server);
     pems.tls.ca_file = NULL; /* nobody we trust has signed it */
-    begin(&talk, &(struct cf_stream_target){ .host = "127.0.0.1", .port = server.port, .is_tls = true, .tls = &pems.tls }, 0);
+    begin(&talk,
+          &(struct cf_stream_target){
+              .host = "127.0.0.1", .port = server.port, .is_tls = true, .tls = &pems.tls},
+          0);
     RUN_UNTIL(&talk, talk.opened || talk.ended);
     ck_assert(!talk.opened);
     ck_assert_int_eq(talk.err.kind, CF_ERROR_ENGINE);
     end(&talk);
     take_pems(&pems, &server);
-    begin(&talk, &(struct cf_stream_target){ .host = "localhost", .port = server.port, .is_tls = true, .tls = &pems.tls }, 0);
+    begin(&talk,
+          &(struct cf_stream_target){
+              .host = "localhost", .port = server.port, .is_tls = true, .tls = &pems.tls},
+          0);
     RUN_UNTIL(&talk, talk.opened || talk.ended); /* the certificate names 127.0.0.1 only */
     ck_assert(!talk.opened);
     end(&talk);
@@ -285,7 +314,7 @@ START_TEST(a_stream_may_be_closed_from_inside_its_own_data)
     struct cf_error err;
 
     echo_start(&echo, true);
-    begin(&talk, &(struct cf_stream_target){ .unix_path = echo.path }, 0);
+    begin(&talk, &(struct cf_stream_target){.unix_path = echo.path}, 0);
     talk.close_on_data = true;
     RUN_UNTIL(&talk, talk.opened);
     ck_assert_int_eq(cf_stream_write(talk.stream, "x", 1, &err), 0);
@@ -294,7 +323,10 @@ START_TEST(a_stream_may_be_closed_from_inside_its_own_data)
     if (!tls_or_skip(&server, "a_stream_may_be_closed_from_inside_its_own_data"))
         return;
     take_pems(&pems, &server);
-    begin(&talk, &(struct cf_stream_target){ .host = "127.0.0.1", .port = server.port, .is_tls = true, .tls = &pems.tls }, 0);
+    begin(&talk,
+          &(struct cf_stream_target){
+              .host = "127.0.0.1", .port = server.port, .is_tls = true, .tls = &pems.tls},
+          0);
     talk.close_on_data = true;
     RUN_UNTIL(&talk, talk.opened);
     ck_assert_int_eq(cf_stream_write(talk.stream, "x", 1, &err), 0);
@@ -307,8 +339,11 @@ START_TEST(closing_while_connecting_calls_nothing_else)
 {
     struct talk talk;
     const struct cf_stream_target targets[] = {
-        { .unix_path = "/tmp/none.sock" }, { .host = "127.0.0.1", .port = 1 }, { .host = "127.0.0.1", .port = 1, .is_tls = true },
-        { .host = "192.0.2.1", .port = 1 }, { .host = "no-such-name.invalid", .port = 1 } };
+        {.unix_path = "/tmp/none.sock"},
+        {.host = "127.0.0.1", .port = 1},
+        {.host = "127.0.0.1", .port = 1, .is_tls = true},
+        {.host = "192.0.2.1", .port = 1},
+        {.host = "no-such-name.invalid", .port = 1}};
 
     for (size_t i = 0; i < CF_COUNT(targets); i++) {
         begin(&talk, &targets[i], 0);
@@ -320,9 +355,13 @@ END_TEST
 
 START_TEST(failures_to_connect_say_where_and_why)
 {
-    static const struct { struct cf_stream_target target; const char *text; int code; } cases[] = {
-        { { .unix_path = "/tmp/none.sock" }, "no such file", ENOENT }, { { .host = "127.0.0.1", .port = 1 }, "refused", ECONNREFUSED },
-        { { .host = "127.0.0.1", .port = 1, .is_tls = true }, "127.0.0.1:1", 0 } };
+    static const struct {
+        struct cf_stream_target target;
+        const char *text;
+        int code;
+    } cases[] = {{{.unix_path = "/tmp/none.sock"}, "no such file", ENOENT},
+                 {{.host = "127.0.0.1", .port = 1}, "refused", ECONNREFUSED},
+                 {{.host = "127.0.0.1", .port = 1, .is_tls = true}, "127.0.0.1:1", 0}};
     struct talk talk;
 
     for (size_t i = 0; i < CF_COUNT(cases); i++) {
@@ -346,7 +385,9 @@ START_TEST(a_socket_path_past_107_bytes_is_refused_not_cut)
     path[0] = '/';
     path[108] = '\0';
     uv_loop_init(&loop);
-    ck_assert_int_lt(cf_stream_open(&loop, &(struct cf_stream_target){ .unix_path = path }, 0, &events, NULL, &stream, &err), 0);
+    ck_assert_int_lt(cf_stream_open(&loop, &(struct cf_stream_target){.unix_path = path}, 0,
+                                    &events, NULL, &stream, &err),
+                     0);
     ck_assert_ptr_nonnull(strstr(err.text, "107"));
     uv_loop_close(&loop);
 }

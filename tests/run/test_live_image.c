@@ -1,4 +1,5 @@
-/* The image resolver against a real Engine: by reference, by build context, and back to nothing. */
+/* The image resolver against a real Engine: by reference, by build context, and back to
+ * nothing. */
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/str.h"
@@ -32,7 +33,8 @@ image_ids(struct want *want)
     json_t *ids = json_object(), *entry;
     size_t i;
 
-    ck_assert_int_eq(cf_engine_image_list_all(want->live.engine, live_on_done, &want->live, NULL, NULL), 0);
+    ck_assert_int_eq(
+        cf_engine_image_list_all(want->live.engine, live_on_done, &want->live, NULL, NULL), 0);
     live_wait(&want->live);
     ck_assert_int_eq(want->live.status, 0);
     json_array_foreach(want->live.json, i, entry)
@@ -57,8 +59,9 @@ begin(struct want *want, const char *test)
     return true;
 }
 
-/* Whatever a test does, the engine holds afterwards what it held before; other people's images,
- * made meanwhile, do not count: ours carry our label or lie beneath an image that we made. */
+/* Whatever a test does, the engine holds afterwards what it held before; other people's
+ * images, made meanwhile, do not count: ours carry our label or lie beneath an image that we
+ * made. */
 static void
 end(struct want *want, const char *keep)
 {
@@ -77,7 +80,9 @@ end(struct want *want, const char *keep)
     json_decref(want->left);
     cf_owner_close(want->owner);
     char command[240];
-    snprintf(command, sizeof command, "test -z \"$(ls -d %s/registry-* 2>/dev/null)\" && rm -rf %s", want->state, want->state);
+    snprintf(command, sizeof command,
+             "test -z \"$(ls -d %s/registry-* 2>/dev/null)\" && rm -rf %s", want->state,
+             want->state);
     ck_assert_int_eq(system(command), 0);
     live_close(&want->live);
 }
@@ -97,7 +102,8 @@ on_warning(void *user, const char *text)
 }
 
 static void
-on_done(void *user, int status, const struct cf_image_facts *facts, const char *tail, const struct cf_error *err)
+on_done(void *user, int status, const struct cf_image_facts *facts, const char *tail,
+        const struct cf_error *err)
 {
     struct want *want = user;
 
@@ -130,14 +136,17 @@ on_closed(void *user, const struct cf_teardown *teardown)
 static struct cf_image_options
 options_of(struct want *want)
 {
-    return (struct cf_image_options){ .engine = want->live.engine, .owner = want->owner, .run_id = want->run_id,
-                                      .deadline_unix = cf_clock_unix() + 600, .deadline_ms = 60000 };
+    return (struct cf_image_options){.engine = want->live.engine,
+                                     .owner = want->owner,
+                                     .run_id = want->run_id,
+                                     .deadline_unix = cf_clock_unix() + 600,
+                                     .deadline_ms = 60000};
 }
 
 static int
 open_image(struct want *want, const struct cf_image_options *options)
 {
-    static const struct cf_image_events events = { on_step, NULL, on_warning, on_done };
+    static const struct cf_image_events events = {on_step, NULL, on_warning, on_done};
 
     if (cf_image_open(&want->live.loop, options, &events, want, &want->image, &want->err) < 0)
         return -1;
@@ -183,12 +192,15 @@ has_removed(const struct want *want, const char *kind)
 static int
 inspect(struct want *want, const char *ref)
 {
-    ck_assert_int_eq(cf_engine_image_inspect(want->live.engine, ref, live_on_done, &want->live, NULL, NULL), 0);
+    ck_assert_int_eq(
+        cf_engine_image_inspect(want->live.engine, ref, live_on_done, &want->live, NULL, NULL),
+        0);
     live_wait(&want->live);
     return want->live.status;
 }
 
-/* ---- a registry with one image ------------------------------------------------------------------- */
+/* ---- a registry with one image
+ * ------------------------------------------------------------------- */
 
 struct shelf {
     struct cf_registry *registry;
@@ -196,33 +208,45 @@ struct shelf {
     bool closed;
 };
 
-static void shelf_closed(void *user) { ((struct shelf *)user)->closed = true; }
+static void
+shelf_closed(void *user)
+{
+    ((struct shelf *)user)->closed = true;
+}
 
 static void
 shelf_open(struct shelf *shelf, struct want *want, const char *user, const char *password)
 {
-    struct cf_registry_options options = { .directory = shelf->dir, .user = user, .password = password };
+    struct cf_registry_options options = {
+        .directory = shelf->dir, .user = user, .password = password};
     struct live_build build;
     char context[64], tag[100], *auth = NULL;
 
     memset(shelf, 0, sizeof *shelf);
     snprintf(shelf->dir, sizeof shelf->dir, "/tmp/cf-shelf-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(shelf->dir));
-    ck_assert_int_eq(cf_registry_open(&want->live.loop, &options, &shelf->registry, &want->err), 0);
-    snprintf(shelf->repo, sizeof shelf->repo, "127.0.0.1:%u/thing", cf_registry_port(shelf->registry));
+    ck_assert_int_eq(
+        cf_registry_open(&want->live.loop, &options, &shelf->registry, &want->err), 0);
+    snprintf(shelf->repo, sizeof shelf->repo, "127.0.0.1:%u/thing",
+             cf_registry_port(shelf->registry));
     snprintf(tag, sizeof tag, "%s:one", shelf->repo);
     ck_assert_int_eq(live_context(context, ""), 0);
     ck_assert_int_eq(live_build(&want->live, context, tag, &build), 0);
     live_remove_dir(context);
     if (user != NULL)
         auth = cf_engine_auth_basic(user, password, shelf->repo);
-    ck_assert_int_eq(cf_engine_image_push(want->live.engine, shelf->repo, "one", auth, 60000, NULL, live_on_done, &want->live, NULL, NULL), 0);
+    ck_assert_int_eq(cf_engine_image_push(want->live.engine, shelf->repo, "one", auth, 60000,
+                                          NULL, live_on_done, &want->live, NULL, NULL),
+                     0);
     live_wait(&want->live);
     ck_assert_msg(want->live.status == 0, "%s", want->live.err.text);
     free(auth);
-    snprintf(shelf->digest, sizeof shelf->digest, "%s", cf_registry_digest(shelf->registry, "thing", "one"));
+    snprintf(shelf->digest, sizeof shelf->digest, "%s",
+             cf_registry_digest(shelf->registry, "thing", "one"));
     snprintf(shelf->reference, sizeof shelf->reference, "%s@%s", shelf->repo, shelf->digest);
-    ck_assert_int_eq(cf_engine_image_remove(want->live.engine, tag, false, false, live_on_done, &want->live, NULL, NULL), 0);
+    ck_assert_int_eq(cf_engine_image_remove(want->live.engine, tag, false, false, live_on_done,
+                                            &want->live, NULL, NULL),
+                     0);
     live_wait(&want->live);
     ck_assert_int_lt(inspect(want, shelf->reference), 0);
 }
@@ -230,7 +254,9 @@ shelf_open(struct shelf *shelf, struct want *want, const char *user, const char 
 static void
 shelf_close(struct shelf *shelf, struct want *want)
 {
-    ck_assert_int_eq(cf_engine_image_remove(want->live.engine, shelf->reference, true, false, live_on_done, &want->live, NULL, NULL), 0);
+    ck_assert_int_eq(cf_engine_image_remove(want->live.engine, shelf->reference, true, false,
+                                            live_on_done, &want->live, NULL, NULL),
+                     0);
     live_wait(&want->live);
     live_remove_images(&want->live);
     cf_registry_close(shelf->registry, shelf_closed, shelf);
@@ -238,7 +264,8 @@ shelf_close(struct shelf *shelf, struct want *want)
     live_remove_dir(shelf->dir);
 }
 
-/* ---- by reference ----------------------------------------------------------------------------------- */
+/* ---- by reference
+ * ----------------------------------------------------------------------------------- */
 
 START_TEST(a_tag_is_refused_with_the_command_that_resolves_it)
 {
@@ -250,8 +277,12 @@ START_TEST(a_tag_is_refused_with_the_command_that_resolves_it)
     options.reference = "ghcr.io/some/harness:1.2";
     ck_assert_int_lt(open_image(&want, &options), 0);
     ck_assert_int_eq(want.err.kind, CF_ERROR_CONFIG);
-    ck_assert_ptr_nonnull(strstr(want.err.fix, "docker buildx imagetools inspect ghcr.io/some/harness:1.2 --format '{{.Manifest.Digest}}'"));
-    ck_assert_ptr_nonnull(strstr(want.err.fix, "docker inspect --format '{{index .RepoDigests 0}}' ghcr.io/some/harness:1.2"));
+    ck_assert_ptr_nonnull(
+        strstr(want.err.fix, "docker buildx imagetools inspect ghcr.io/some/harness:1.2 "
+                             "--format '{{.Manifest.Digest}}'"));
+    ck_assert_ptr_nonnull(
+        strstr(want.err.fix,
+               "docker inspect --format '{{index .RepoDigests 0}}' ghcr.io/some/harness:1.2"));
     options.reference = "not a reference";
     ck_assert_int_lt(open_image(&want, &options), 0);
     options.reference = NULL;
@@ -349,14 +380,17 @@ START_TEST(a_private_image_needs_the_credentials_of_config_json)
     ck_assert_ptr_nonnull(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/config.json", dir);
     FILE *file = fopen(path, "w");
-    snprintf(text, sizeof text, "{\"auths\":{\"%.*s\":{\"username\":\"someone\",\"password\":\"secret\"}}}", (int)strcspn(shelf.repo, "/"), shelf.repo);
+    snprintf(text, sizeof text,
+             "{\"auths\":{\"%.*s\":{\"username\":\"someone\",\"password\":\"secret\"}}}",
+             (int)strcspn(shelf.repo, "/"), shelf.repo);
     fputs(text, file);
     fclose(file);
     struct live other; /* an engine that reads this configuration */
-    struct cf_engine_options with = { .docker_config_dir = dir };
+    struct cf_engine_options with = {.docker_config_dir = dir};
     struct cf_engine *first = want.live.engine;
     ck_assert_int_eq(cf_engine_open(&want.live.loop, &with, &want.live.engine, &want.err), 0);
-    ck_assert_int_eq(cf_engine_connect(want.live.engine, 15000, live_on_connect, &want.live, &want.err), 0);
+    ck_assert_int_eq(
+        cf_engine_connect(want.live.engine, 15000, live_on_connect, &want.live, &want.err), 0);
     live_wait(&want.live);
     options.engine = want.live.engine;
     want.dones = want.closes = want.steps = 0;
@@ -371,7 +405,8 @@ START_TEST(a_private_image_needs_the_credentials_of_config_json)
 }
 END_TEST
 
-/* ---- by build context ---------------------------------------------------------------------------------- */
+/* ---- by build context
+ * ---------------------------------------------------------------------------------- */
 
 START_TEST(a_context_becomes_an_image_with_a_digest_and_then_nothing)
 {
@@ -380,7 +415,8 @@ START_TEST(a_context_becomes_an_image_with_a_digest_and_then_nothing)
 
     if (!begin(&want, "a_context_becomes_an_image_with_a_digest_and_then_nothing"))
         return;
-    ck_assert_int_eq(live_context(context, "RUN echo made > /made\nENV A=b\nENTRYPOINT [\"/bin/sh\"]"), 0);
+    ck_assert_int_eq(
+        live_context(context, "RUN echo made > /made\nENV A=b\nENTRYPOINT [\"/bin/sh\"]"), 0);
     struct cf_image_options options = options_of(&want);
     options.build_context = context;
     ck_assert_msg(resolve(&want, &options) == 0, "%s\n%s", want.err.text, want.tail);
@@ -388,12 +424,16 @@ START_TEST(a_context_becomes_an_image_with_a_digest_and_then_nothing)
     ck_assert_ptr_nonnull(strstr(want.reference, "/cfrunner-"));
     ck_assert_ptr_nonnull(strstr(want.reference, want.digest));
     ck_assert_int_eq(inspect(&want, want.id), 0);
-    ck_assert_str_eq(cf_json_str(cf_json_obj(cf_json_obj(want.live.json, "Config"), "Labels"), "com.checkfu.runner.run"), want.run_id);
-    ck_assert_uint_eq(json_array_size(cf_json_arr(want.live.json, "RepoTags")), 0); /* only its digest names it */
+    ck_assert_str_eq(cf_json_str(cf_json_obj(cf_json_obj(want.live.json, "Config"), "Labels"),
+                                 "com.checkfu.runner.run"),
+                     want.run_id);
+    ck_assert_uint_eq(json_array_size(cf_json_arr(want.live.json, "RepoTags")),
+                      0); /* only its digest names it */
     close_image(&want);
     ck_assert(has_removed(&want, "image") && has_removed(&want, "registry"));
     ck_assert_int_lt(inspect(&want, want.id), 0);
-    ck_assert_uint_ge(json_array_size(want.removed), 5); /* the image, its intermediates, the registry */
+    ck_assert_uint_ge(json_array_size(want.removed),
+                      5); /* the image, its intermediates, the registry */
     json_t *after = image_ids(&want);
     size_t i;
     json_t *entry;
@@ -447,7 +487,8 @@ END_TEST
 
 START_TEST(a_close_at_any_instant_leaves_nothing)
 {
-    static const char *const dockerfile = "RUN echo 1 > /1\nRUN echo 2 > /2\nRUN sleep 0.2\nRUN echo 3 > /3";
+    static const char *const dockerfile =
+        "RUN echo 1 > /1\nRUN echo 2 > /2\nRUN sleep 0.2\nRUN echo 3 > /3";
     char context[64];
 
     ck_assert_int_eq(live_context(context, dockerfile), 0);
@@ -519,7 +560,8 @@ START_TEST(a_deadline_ends_a_build_that_takes_too_long)
 }
 END_TEST
 
-UNIT_MAIN("run/live_image", tcase_add_test(tc, a_tag_is_refused_with_the_command_that_resolves_it);
+UNIT_MAIN("run/live_image",
+          tcase_add_test(tc, a_tag_is_refused_with_the_command_that_resolves_it);
           tcase_add_test(tc, a_missing_image_is_pulled_and_stays_and_policies_hold);
           tcase_add_test(tc, an_unknown_digest_is_not_found);
           tcase_add_test(tc, a_private_image_needs_the_credentials_of_config_json);

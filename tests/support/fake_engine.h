@@ -86,7 +86,8 @@ static inline void
 fake_send_some(struct fake_conn *conn)
 {
     const struct fake_answer *answer = conn->answer;
-    size_t len = answer->len > 0 ? answer->len : strlen(answer->bytes), left = len - conn->sent;
+    size_t len = answer->len > 0 ? answer->len : strlen(answer->bytes),
+           left = len - conn->sent;
     size_t take = answer->slice > 0 && answer->slice < left ? answer->slice : left;
     uv_buf_t buf = uv_buf_init((char *)answer->bytes + conn->sent, (unsigned)take);
     uv_write_t *request = malloc(sizeof *request);
@@ -119,9 +120,11 @@ fake_answer_to(struct fake_conn *conn)
     struct fake_engine *fake = conn->fake;
 
     fake->requests++;
-    snprintf(fake->last_request, sizeof fake->last_request, "%.*s", (int)conn->in.len, conn->in.data);
+    snprintf(fake->last_request, sizeof fake->last_request, "%.*s", (int)conn->in.len,
+             conn->in.data);
     for (size_t i = 0; i < fake->count; i++)
-        if (strncmp(conn->in.data, fake->answers[i].request, strlen(fake->answers[i].request)) == 0) {
+        if (strncmp(conn->in.data, fake->answers[i].request,
+                    strlen(fake->answers[i].request)) == 0) {
             cf_buf_reset(&conn->in);
             conn->answer = &fake->answers[i];
             conn->sent = 0;
@@ -150,7 +153,8 @@ fake_request_is_whole(const struct fake_conn *conn)
     if (end == NULL)
         return false;
     if (strcasestr(conn->in.data, "\r\nTransfer-Encoding: chunked") != NULL)
-        return conn->in.len >= 5 && memcmp(conn->in.data + conn->in.len - 5, "0\r\n\r\n", 5) == 0;
+        return conn->in.len >= 5 &&
+               memcmp(conn->in.data + conn->in.len - 5, "0\r\n\r\n", 5) == 0;
     size_t body = length != NULL ? (size_t)strtoul(length + 17, NULL, 10) : 0;
     return conn->in.len >= (size_t)(end + 4 - conn->in.data) + body;
 }
@@ -190,7 +194,8 @@ fake_connected(uv_stream_t *server, int status)
 }
 
 static inline void
-fake_open(struct fake_engine *fake, uv_loop_t *loop, const struct fake_answer *answers, size_t count)
+fake_open(struct fake_engine *fake, uv_loop_t *loop, const struct fake_answer *answers,
+          size_t count)
 {
     char random[33];
 

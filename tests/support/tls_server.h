@@ -1,8 +1,8 @@
 /*
- * tls_server.h: certificates made by the openssl command, and a child process that speaks TLS on
- * a loopback port: it answers by echo, or passes bytes on to a unix socket. It reads libssl by
- * name at run time (libcurl brings it), so that no test needs its headers. When libssl or the
- * openssl command is not there, tls_server_start says why and the caller skips.
+ * tls_server.h: certificates made by the openssl command, and a child process that speaks TLS
+ * on a loopback port: it answers by echo, or passes bytes on to a unix socket. It reads libssl
+ * by name at run time (libcurl brings it), so that no test needs its headers. When libssl or
+ * the openssl command is not there, tls_server_start says why and the caller skips.
  */
 #ifndef CF_TESTS_TLS_SERVER_H
 #define CF_TESTS_TLS_SERVER_H
@@ -51,13 +51,24 @@ static inline bool
 tls_lib_load(struct tls_lib *lib)
 {
     void *so = dlopen("libssl.so.3", RTLD_NOW);
-    struct { const char *name; void **to; } names[] = {
-        { "TLS_server_method", (void **)&lib->method }, { "SSL_CTX_new", (void **)&lib->ctx_new },
-        { "SSL_CTX_use_certificate_file", (void **)&lib->use_cert }, { "SSL_CTX_use_PrivateKey_file", (void **)&lib->use_key },
-        { "SSL_CTX_load_verify_locations", (void **)&lib->load_ca }, { "SSL_CTX_set_verify", (void **)&lib->set_verify },
-        { "SSL_new", (void **)&lib->new }, { "SSL_set_fd", (void **)&lib->set_fd }, { "SSL_accept", (void **)&lib->accept },
-        { "SSL_read", (void **)&lib->read }, { "SSL_write", (void **)&lib->write }, { "SSL_pending", (void **)&lib->pending },
-        { "SSL_shutdown", (void **)&lib->shutdown }, { "SSL_CTX_set_options", (void **)&lib->set_options },
+    struct {
+        const char *name;
+        void **to;
+    } names[] = {
+        {"TLS_server_method", (void **)&lib->method},
+        {"SSL_CTX_new", (void **)&lib->ctx_new},
+        {"SSL_CTX_use_certificate_file", (void **)&lib->use_cert},
+        {"SSL_CTX_use_PrivateKey_file", (void **)&lib->use_key},
+        {"SSL_CTX_load_verify_locations", (void **)&lib->load_ca},
+        {"SSL_CTX_set_verify", (void **)&lib->set_verify},
+        {"SSL_new", (void **)&lib->new},
+        {"SSL_set_fd", (void **)&lib->set_fd},
+        {"SSL_accept", (void **)&lib->accept},
+        {"SSL_read", (void **)&lib->read},
+        {"SSL_write", (void **)&lib->write},
+        {"SSL_pending", (void **)&lib->pending},
+        {"SSL_shutdown", (void **)&lib->shutdown},
+        {"SSL_CTX_set_options", (void **)&lib->set_options},
     };
 
     for (size_t i = 0; so != NULL && i < sizeof names / sizeof names[0]; i++)
@@ -66,7 +77,8 @@ tls_lib_load(struct tls_lib *lib)
     return so != NULL;
 }
 
-/* Echo until the peer's end of file, then say "bye": a half-close is seen and the way back works. */
+/* Echo until the peer's end of file, then say "bye": a half-close is seen and the way back
+ * works. */
 static inline void
 tls_echo(const struct tls_lib *lib, void *ssl)
 {
@@ -92,7 +104,7 @@ tls_send_all(int fd, const char *bytes, ssize_t len)
 static inline void
 tls_relay(const struct tls_lib *lib, void *ssl, int client, const char *path)
 {
-    struct sockaddr_un name = { .sun_family = AF_UNIX };
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
     int behind = socket(AF_UNIX, SOCK_STREAM, 0);
     bool client_open = true;
     char chunk[16384];
@@ -101,7 +113,7 @@ tls_relay(const struct tls_lib *lib, void *ssl, int client, const char *path)
     if (connect(behind, (struct sockaddr *)&name, sizeof name) < 0)
         return;
     for (;;) {
-        struct pollfd fds[2] = { { client_open ? client : -1, POLLIN, 0 }, { behind, POLLIN, 0 } };
+        struct pollfd fds[2] = {{client_open ? client : -1, POLLIN, 0}, {behind, POLLIN, 0}};
         if (!(client_open && lib->pending(ssl) > 0) && poll(fds, 2, -1) < 0)
             return;
         if (client_open && (lib->pending(ssl) > 0 || fds[0].revents != 0)) {
@@ -139,7 +151,8 @@ tls_serve(const struct tls_lib *lib, const char *dir, int listener, const char *
     lib->use_key(ctx, file, 1);
     snprintf(file, sizeof file, "%s/ca.pem", dir);
     lib->load_ca(ctx, file, NULL);
-    lib->set_options(ctx, 128 /* a bare end of file is one, as Go's TLS, the Engine's, takes it */);
+    lib->set_options(ctx,
+                     128 /* a bare end of file is one, as Go's TLS, the Engine's, takes it */);
     lib->set_verify(ctx, 3 /* ask for a certificate, and insist */, NULL);
     for (;;) {
         int client = accept(listener, NULL, NULL);
@@ -148,7 +161,7 @@ tls_serve(const struct tls_lib *lib, const char *dir, int listener, const char *
             continue;
         }
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        void *ssl = lib->new(ctx);
+        void *ssl = lib->new (ctx);
         lib->set_fd(ssl, client);
         if (lib->accept(ssl) == 1 && path == NULL)
             tls_echo(lib, ssl);
@@ -165,12 +178,16 @@ tls_make_certs(const char *dir)
 
     snprintf(command, sizeof command,
              "cd %s && exec >/dev/null 2>&1 && set -e; "
-             "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca-key.pem -out ca.pem -days 2 -subj /CN=test-ca; "
+             "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "
+             "ca-key.pem -out ca.pem -days 2 -subj /CN=test-ca; "
              "for who in server client; do "
-             "openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout $who-key.pem -out $who.csr -subj /CN=$who; "
+             "openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "
+             "$who-key.pem -out $who.csr -subj /CN=$who; "
              "echo subjectAltName=IP:127.0.0.1 >ext; "
-             "openssl x509 -req -in $who.csr -CA ca.pem -CAkey ca-key.pem -CAcreateserial -days 2 -extfile ext -out $who.pem; done; "
-             "cp client.pem cert.pem; cp client-key.pem key.pem", dir);
+             "openssl x509 -req -in $who.csr -CA ca.pem -CAkey ca-key.pem -CAcreateserial "
+             "-days 2 -extfile ext -out $who.pem; done; "
+             "cp client.pem cert.pem; cp client-key.pem key.pem",
+             dir);
     return system(command) == 0;
 }
 
@@ -179,7 +196,8 @@ static inline void
 tls_server_start(struct tls_server *server, const char *path)
 {
     struct tls_lib lib;
-    struct sockaddr_in name = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in name = {.sin_family = AF_INET,
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof name;
 
     memset(server, 0, sizeof *server);
@@ -193,7 +211,8 @@ tls_server_start(struct tls_server *server, const char *path)
         return;
     }
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (bind(listener, (struct sockaddr *)&name, sizeof name) < 0 || listen(listener, 16) < 0 ||
+    if (bind(listener, (struct sockaddr *)&name, sizeof name) < 0 ||
+        listen(listener, 16) < 0 ||
         getsockname(listener, (struct sockaddr *)&name, &len) < 0) {
         server->why_not = "no loopback port";
         return;
