@@ -33,7 +33,7 @@ check() {
     else
         failed=$((failed + 1))
         echo "FAILED $name"
-        tail -c 700 "$WORK/out" "$WORK/err" | sed 's/^/    /'
+        tail -c 700 "$WORK/out" "$WORK/err" | sed 's/^/      /'
     fi
 }
 
