@@ -45,7 +45,7 @@ struct cf_run_host {
     void *user;    /* handed back as the first argument of every callback */
 
     /* A phase began (took_ms UINT64_MAX) or ended. `name`: "engine", "image", "sandbox", "relay",
-     * "session", "turn", "teardown"; `step` names a part of it ("create", "push", ...) or is "". */
+     * "files", "hooks", "session", "turn", "teardown"; `step` names a part of it ("create", "push", ...) or is "". */
     void (*on_phase)(void *user, const char *name, const char *step, uint64_t took_ms);
     /* {"status":...,"id":...,"progressDetail":{...}}: one progress object of pull, build or push. */
     void (*on_progress)(void *user, const char *what, const char *json, size_t len);

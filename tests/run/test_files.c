@@ -1,0 +1,97 @@
+/* Paths that come out of a sandbox, and the options that say what goes in. */
+#include "run/files.h"
+#include "run/options.h"
+
+#include "tests/support/unit.h"
+
+#include <string.h>
+
+START_TEST(a_path_out_of_the_sandbox_stays_beneath)
+{
+    static const char *const sound[] = {"a", "a/b", ".hidden", "a/..b", "a/b..", "...", "\xff\xfe", "new\nline", " "};
+    static const char *const unsound[] = {"", "/", "/etc/passwd", "..", ".", "a/..", "../a", "a/../b", "a//b", "a/", "a/./b", "./a"};
+    char name[5000];
+
+    for (size_t i = 0; i < sizeof sound / sizeof *sound; i++)
+        ck_assert_msg(cf_collect_path_is_sound(sound[i]), "%s", sound[i]);
+    for (size_t i = 0; i < sizeof unsound / sizeof *unsound; i++)
+        ck_assert_msg(!cf_collect_path_is_sound(unsound[i]), "%s", unsound[i]);
+    memset(name, 'n', sizeof name);
+    name[255] = '\0';
+    ck_assert(cf_collect_path_is_sound(name));
+    name[255] = 'n';
+    name[256] = '\0';
+    ck_assert(!cf_collect_path_is_sound(name));
+    for (size_t i = 0; i < sizeof name; i++)
+        name[i] = i % 2 ? '/' : 'd';
+    name[3899] = '\0';
+    ck_assert(cf_collect_path_is_sound(name));
+    name[3899] = '/';
+    name[3901] = '\0';
+    ck_assert(!cf_collect_path_is_sound(name));
+}
+END_TEST
+
+static void
+refused(const char *json, const char *word)
+{
+    struct cf_run_options options;
+    struct cf_error err = {0};
+
+    ck_assert_msg(cf_run_options_decode(json, strlen(json), &options, &err) < 0, "%s", json);
+    ck_assert_msg(strstr(err.text, word) != NULL, "%s: %s", json, err.text);
+    cf_run_options_done(&options);
+}
+
+START_TEST(files_and_hooks_are_read)
+{
+    static const char json[] =
+        "{\"files\":[{\"source\":\"a b\",\"target\":\"x/y\"},{\"source\":\"c\",\"target\":\"/home/u/..z\"}],"
+        "\"state_in\":\"s\",\"collect\":\"c\",\"limits\":{\"collect_bytes\":0,\"collect_entries\":5},"
+        "\"hooks\":{\"post_materialize\":[\"make\",[\"/bin/x\",\"\"]],\"on_failure\":\"continue\",\"timeout_ms\":3600000}}";
+    struct cf_run_options o;
+    struct cf_error err = {0};
+
+    ck_assert_msg(cf_run_options_decode(json, strlen(json), &o, &err) == 0, "%s", err.text);
+    ck_assert_uint_eq(json_array_size(o.files), 2);
+    ck_assert(o.continues); /* a state that is put in is continued */
+    ck_assert_str_eq(o.collect, "c");
+    ck_assert_uint_eq(o.collect_bytes, 0);
+    ck_assert_uint_eq(o.collect_entries, 5);
+    ck_assert_uint_eq(json_array_size(o.hooks[CF_HOOK_POST_MATERIALIZE]), 2);
+    ck_assert_ptr_null(o.hooks[CF_HOOK_PRE_WRITEBACK]);
+    ck_assert(o.hooks_go_on);
+    ck_assert_uint_eq(o.hook_ms, 3600000);
+    cf_run_options_done(&o);
+}
+END_TEST
+
+START_TEST(what_is_wrong_with_files_and_hooks_is_named)
+{
+    char many[1000] = "{\"hooks\":{\"pre_writeback\":[";
+
+    refused("{\"files\":[{\"source\":\"a\"}]}", "files[0]");
+    refused("{\"files\":[{\"source\":\"a\",\"target\":\"b\",\"mode\":1}]}", "files[0]");
+    refused("{\"files\":[{\"source\":\"a\",\"target\":\"\"}]}", "length");
+    refused("{\"files\":[{\"source\":\"a\",\"target\":\"b/../c\"}]}", "..");
+    refused("{\"files\":[{\"source\":\"a\",\"target\":\"..\"}]}", "..");
+    refused("{\"files\":[{\"source\":\"a\",\"target\":\"/proc/x\"}]}", "not a place");
+    refused("{\"files\":[{\"source\":\"a\",\"target\":\"/.cf/cf-init\"}]}", "not a place");
+    refused("{\"hooks\":{\"post_materialize\":\"make\"}}", "hooks.post_materialize");
+    refused("{\"hooks\":{\"post_materialize\":[\"\"]}}", "[0]");
+    refused("{\"hooks\":{\"post_materialize\":[[]]}}", "[0]");
+    refused("{\"hooks\":{\"post_materialize\":[[\"relative\"]]}}", "[0]");
+    refused("{\"hooks\":{\"post_materialize\":[[\"/x\",1]]}}", "[0]");
+    refused("{\"hooks\":{\"post_materialize\":[\"a\\u0000b\"]}}", "[0]");
+    refused("{\"hooks\":{\"timeout_ms\":3600001}}", "timeout_ms");
+    refused("{\"hooks\":{\"on_failure\":\"stop\"}}", "on_failure");
+    for (int i = 0; i < 17; i++)
+        strcat(many, i > 0 ? ",\"x\"" : "\"x\"");
+    strcat(many, "]}}");
+    refused(many, "at most 16");
+}
+END_TEST
+
+UNIT_MAIN("run: files and hooks", tcase_add_test(tc, a_path_out_of_the_sandbox_stays_beneath);
+          tcase_add_test(tc, files_and_hooks_are_read);
+          tcase_add_test(tc, what_is_wrong_with_files_and_hooks_is_named);)
