@@ -39,11 +39,15 @@ ALLOBJ  := $(foreach r,$(ROOMS),$(call objs,$(r)))
 LIBOBJ   = $(foreach r,$(LIBROOMS),$(call objs,$(r)))
 
 .PHONY: all clean setup demo test unit asan integration bench fuzz fmt install
-all: $(B)/cfrunner $(B)/cf-init $(B)/libcfrunner.so $(B)/libcfrunner.a
+all: $(B)/cfrunner $(B)/cf-init $(B)/libcfrunner.so $(B)/libcfrunner.a $(B)/cfrunner-docker.so
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "CC $<"; $(CC) $(OURS) $(CFLAGS) -c -o $@ $<
+
+# Every allocation of the library's own goes through one door, which no file can forget.
+$(foreach r,$(LIBROOMS),$(B)/driver/$(r)/%.o): OURS += -include driver/base/memory.h
+$(LIBOBJ): driver/base/memory.h
 
 # .incbin is not seen by -MMD
 $(B)/driver/schema/builtin.o: $(wildcard proto/harness-*.schema.json)
@@ -61,8 +65,15 @@ $(B)/libcfrunner.a: $(LIBOBJ) $(B)/cf-init.o
 	@rm -f $@
 	@ar rcs $@ $^
 
-$(B)/libcfrunner.so: $(LIBOBJ) $(B)/cf-init.o
-	@echo "LD $@"; $(CC) -shared -Wl,-soname,libcfrunner.so.1 -Wl,-z,defs $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+# Under its SONAME, so that what is linked against it runs from here too. An embedder gets either
+# the library or the driver, which is the same code behind one symbol.
+SONAME := libcfrunner.so.1
+$(B)/$(SONAME): driver/run/exports.map $(LIBOBJ) $(B)/cf-init.o
+	@echo "LD $@"; $(CC) -shared -Wl,-soname,$(SONAME) -Wl,--version-script,$< -Wl,-z,defs $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS)
+$(B)/libcfrunner.so: $(B)/$(SONAME)
+	@ln -sf $(SONAME) $@
+$(B)/cfrunner-docker.so: driver/plugin/exports.map $(LIBOBJ) $(B)/cf-init.o
+	@echo "LD $@"; $(CC) -shared -Wl,--version-script,$< -Wl,-z,defs $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS)
 
 $(B)/cfrunner: $(call objs,cli) $(B)/driver/cli/main.o $(call objs,diagnose) $(B)/libcfrunner.a
 	@echo "LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)

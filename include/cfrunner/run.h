@@ -41,7 +41,8 @@ CF_API CF_CHECKED int cf_library_init(struct cf_error *err);
 
 struct cf_run_host {
     uint32_t size; /* sizeof(struct cf_run_host) where the host was built */
-    uint32_t reserved;
+    uint16_t abi_major, abi_minor; /* CF_ABI_MAJOR, CF_ABI_MINOR there; a loaded driver refuses
+                                      another major, a linked library takes 0 as its own */
     void *user;    /* handed back as the first argument of every callback */
 
     /* A phase began (took_ms UINT64_MAX) or ended. `name`: "engine", "image", "sandbox", "relay",

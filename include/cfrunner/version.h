@@ -18,6 +18,10 @@ extern "C" {
 
 #define CFRUNNER_VERSION "0.1.0"
 
+/* The ABI of everything under cfrunner/; its history and its rules stand in cfrunner/driver.h. */
+#define CF_ABI_MAJOR 1
+#define CF_ABI_MINOR 0
+
 /* The version of the linked library, static storage; never NULL. */
 CF_API const char *cf_version(void);
 
