@@ -227,14 +227,14 @@ on_looked_up(void *user, int status, const struct cf_engine_reply *reply,
     settle_call(sb, status, &own);
 }
 
-/* Its answer was lost, or somebody has the name: the first try may have been more than a try
- * (libcurl repeats a request whose connection died). So it is looked up, not repeated. */
+/* Its answer was lost, or the name is taken (409; Podman: 500): the first try may have been
+ * more than a try, for libcurl repeats a request whose connection died. So it is looked up. */
 static bool
 look_up(struct cf_sandbox *sb, const struct cf_error *err)
 {
     struct cf_error unused = {0};
 
-    if (sb->steps.canceled || (!sb->create_uncertain && err->code != 409))
+    if (sb->steps.canceled || !(sb->create_uncertain || err->code == 409 || err->code >= 500))
         return false;
     sb->create_error = *err;
     return cf_engine_container_inspect(sb->engine, sb->name, on_looked_up, sb, &sb->call,
@@ -352,7 +352,7 @@ numeric_user(const char *user, unsigned *ret_uid, unsigned *ret_gid)
 static int
 make_tar(struct cf_sandbox *sb, const char **ret_bytes, size_t *ret_len, struct cf_error *err)
 {
-    unsigned uid, gid;
+    unsigned uid = 0, gid = 0;
 
     sb->tar = cf_tar_new();
     if (sb->tar == NULL)
@@ -401,7 +401,7 @@ put_start(struct cf_steps *steps, struct cf_error *err)
 void
 cf_explain_user(const struct cf_sandbox *sb, struct cf_error *err)
 {
-    unsigned uid, gid;
+    unsigned uid = 0, gid = 0;
 
     if (numeric_user(sb->plan.user, &uid, &gid) || strcasestr(err->text, "user") == NULL)
         return;

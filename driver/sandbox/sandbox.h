@@ -42,18 +42,35 @@ struct cf_sandbox_options {
     const struct cf_log *log;
 };
 
+/* All from the loop, none from inside cf_sandbox_open. Each may call anything here,
+ * cf_sandbox_close included: what that frees is freed in a later turn of the loop. */
 struct cf_sandbox_events {
-    /* A provision or teardown step began (took_ms UINT64_MAX) or ended. `name` is static. */
+    /* A provision or teardown step began (took_ms UINT64_MAX) or ended. `name` is static:
+     * "inspect image", "create volumes", "create container", "inspect container",
+     * "put cf-init", "attach", "wait", "start container", "hello", "check program", "working
+     * directory"; on the way back "stop", "end wait", "close stream", "remove container",
+     * "remove volumes", "list again". May be NULL. */
     void (*on_step)(void *user, const char *name, uint64_t took_ms);
     void (*on_ready)(void *user); /* hello came, working directory stands; spawn now */
-    /* Provision failed, or the sandbox ended under us (engine gone, pid 1 ended, link broken,
-     * removed by somebody): why. At most once; cf_sandbox_close still has to be called. */
+    /* Provision failed (its teardown has begun by itself), or the sandbox ended under us
+     * (engine gone, pid 1 ended, link broken, removed or killed by somebody): why, with its
+     * remedy. At most once, and never after cf_sandbox_close; that still has to be called.
+     * Processes and requests of the link hear of their loss right after it. The author's
+     * mistakes are CF_ERROR_IMAGE (or CF_ERROR_CONFIG, for what the options say). */
     void (*on_failed)(void *user, const struct cf_error *err);
+    /* Between on_ready and on_failed only. A door that is not opened is reset. May be NULL. */
     void (*on_door)(void *user, struct cf_door *door, unsigned port);
-    void (*on_event)(void *user, const char *name,
-                     json_t *event); /* from cf-init, and engine "oom" */
+    /* From cf-init, see link.h: "disk" when the disk limit is passed, ... May be NULL. */
+    void (*on_event)(void *user, const char *name, json_t *event);
 };
 
+/*
+ * Begins a sandbox. Fails at once, with nothing begun, only for options that cannot be right
+ * whatever the image is (CF_ERROR_CONFIG with a remedy) or without memory. `events` is copied.
+ * Each sandbox has a label value of its own, its container's name ("cfrunner-<32 hex>"), and
+ * takes away what bears that and nothing else: two sandboxes of one run do not know each
+ * other.
+ */
 CF_CHECKED int cf_sandbox_open(uv_loop_t *loop, const struct cf_sandbox_options *options,
                                const struct cf_sandbox_events *events, void *user,
                                struct cf_sandbox **ret_sandbox, struct cf_error *err);
@@ -61,14 +78,15 @@ struct cf_link *cf_sandbox_link(struct cf_sandbox *sandbox);
 const char *cf_sandbox_working_directory(const struct cf_sandbox *sandbox); /* the real path */
 const char *cf_sandbox_container_id(const struct cf_sandbox *sandbox); /* NULL before create */
 /* What is in force, from inspect, for the result: {"network":"none","cap_drop":[...],...}. New
- * reference. */
+ * reference; NULL before the container was inspected. The same for the limits. */
 json_t *cf_sandbox_isolation(const struct cf_sandbox *sandbox);
-json_t *cf_sandbox_limits_json(const struct cf_sandbox *sandbox); /* new reference */
-/* Container facts after its end (inspect State): exit code, oom; may be NULL. Borrowed. */
+json_t *cf_sandbox_limits_json(const struct cf_sandbox *sandbox);
+/* The engine's State of a container that ended under us, as on_failed came of it; else NULL.
+ * Borrowed until closed. */
 json_t *cf_sandbox_end_state(const struct cf_sandbox *sandbox);
 
 struct cf_teardown {
-    bool proven;     /* listed again by the run's label: nothing is there */
+    bool proven;     /* listed again by the label: nothing is there */
     json_t *removed; /* [{"kind","id","name"}...]; borrowed until return */
     json_t *left;    /* the same form plus "why" and "remove" (one shell line); borrowed until
                         return */
@@ -77,8 +95,10 @@ struct cf_teardown {
 typedef void cf_sandbox_closed_fn(void *user, const struct cf_teardown *teardown);
 /*
  * Kill, end, remove, list again; bounded by `grace_ms` + 10 s of engine time. From anywhere,
- * in any phase. A second call with a shorter grace shortens it. on_closed comes once; then the
- * sandbox is freed and nothing fires.
+ * in any phase. Processes that are still open hear of their loss on the way. A second call
+ * with a shorter grace shortens it (its callback is ignored). on_closed comes once, in a later
+ * turn; then the sandbox is freed and nothing fires. A create whose answer never came is
+ * looked for 2 s longer, and is never called proven unless it was seen and removed.
  */
 void cf_sandbox_close(struct cf_sandbox *sandbox, uint64_t grace_ms,
                       cf_sandbox_closed_fn *on_closed, void *user);
@@ -96,13 +116,16 @@ const char *cf_owner_state_dir(const struct cf_owner *owner);
 CF_CHECKED int cf_owner_run_begin(struct cf_owner *owner, const char *run_id,
                                   struct cf_error *err);
 void cf_owner_run_end(struct cf_owner *owner, const char *run_id);
-/* The label object for one resource of a run; new reference. `deadline_unix` in seconds. */
+/* The label object for one resource of a run; new reference. `deadline_unix` in seconds.
+ * `sandbox_name`: the container's name for what belongs to one sandbox, NULL for what belongs
+ * to the run. */
 json_t *cf_owner_labels(const struct cf_owner *owner, const char *run_id,
                         const char *sandbox_name, int64_t deadline_unix);
 
-/* Removes everything that carries `label` (e.g. "com.checkfu.runner.run=<id>"): containers,
- * volumes, networks, images; retries what is busy; lists again. Used by teardown, by the image
- * room for ephemeral images, and by reap. */
+/* Removes everything that carries `label` (e.g. "com.checkfu.runner.run=<id>") and whose
+ * labels are wholly of our form: containers, volumes, networks, images; retries what is busy;
+ * lists again, until `deadline_ms` from now. done comes once, in a later turn, whatever
+ * happens. */
 struct cf_sweep;
 typedef void cf_sweep_done_fn(void *user, const struct cf_teardown *result);
 int cf_sweep_open(uv_loop_t *loop, struct cf_engine *engine, const char *label,

@@ -383,6 +383,27 @@ START_TEST(a_paused_container_can_be_closed)
 }
 END_TEST
 
+START_TEST(a_container_paused_for_long_is_told)
+{
+    struct rig rig;
+    struct box box;
+
+    if (getenv("CF_FAULTS") == NULL ||
+        !rig_open(&rig, "silence")) /* half a minute of silence */
+        return;
+    struct rig_image image = rig_image(&rig, "true", NULL);
+    struct cf_sandbox_options options = rig_options(&rig, &image, "/bin/sh");
+    box_open(&rig, &box, &options);
+    RIG_EXPECT(&rig, box.is_ready, 20000);
+    ask_engine(&rig, "POST", "/containers/%s/pause", cf_sandbox_container_id(box.sandbox));
+    RIG_EXPECT(&rig, box.is_failed, 45000);
+    ck_assert_str_eq(box.err.text, "the container was paused by somebody else");
+    box_end(&box, 500);
+    rig_image_remove(&rig, &image);
+    rig_close(&rig);
+}
+END_TEST
+
 /* ---- a driver that dies -------------------------------------------------------------- */
 
 static void
@@ -592,6 +613,7 @@ UNIT_MAIN("sandbox/live", {
     tcase_add_test(tc, a_container_killed_by_somebody_is_told);
     tcase_add_test(tc, a_renamed_container_is_still_ours_to_remove);
     tcase_add_test(tc, a_paused_container_can_be_closed);
+    tcase_add_test(tc, a_container_paused_for_long_is_told);
     tcase_add_test(tc, a_killed_driver_leaves_a_stopped_container_that_reap_removes);
     tcase_add_test(tc, reap_leaves_alone_what_it_does_not_fully_understand);
 })
