@@ -33,7 +33,7 @@ struct cf_http_call {
     CURL *easy;
     struct curl_slist *headers;
     char detail[CURL_ERROR_SIZE];
-    uint64_t deadline_at_ms, idle_ms, heard_at_ms;
+    uint64_t deadline_at_ms, first_byte_at_ms, idle_ms, heard_at_ms;
     size_t head_bytes;
     int status; /* of the head being read */
     bool head_done, paused, canceled, finishing;
@@ -63,7 +63,9 @@ call_due_ms(const struct cf_http_call *call)
 
     if (call->canceled || call->is_waiting)
         return 0;
-    if (call->idle_ms > 0 && call->heard_at_ms + call->idle_ms < due)
+    if (!call->head_done && call->first_byte_at_ms < due)
+        due = call->first_byte_at_ms;
+    if (call->idle_ms > 0 && !call->paused && call->heard_at_ms + call->idle_ms < due)
         due = call->heard_at_ms + call->idle_ms;
     return due;
 }
@@ -96,6 +98,8 @@ fault_of(CURLcode code)
     case CURLE_SEND_ERROR:
     case CURLE_PARTIAL_FILE:
     case CURLE_SEND_FAIL_REWIND:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
         return CF_HTTP_LOST;
     case CURLE_OUT_OF_MEMORY:
     case CURLE_FAILED_INIT:
@@ -223,6 +227,14 @@ find_due(struct cf_http_client *client, uint64_t now, uint64_t *ret_next)
     return NULL;
 }
 
+static enum cf_http_fault
+late_fault(const struct cf_http_call *call, uint64_t now)
+{
+    if (call->deadline_at_ms <= now)
+        return CF_HTTP_DEADLINE;
+    return !call->head_done && call->first_byte_at_ms <= now ? CF_HTTP_SILENT : CF_HTTP_IDLE;
+}
+
 static void
 on_clock(uv_timer_t *timer)
 {
@@ -238,7 +250,7 @@ on_clock(uv_timer_t *timer)
         } else if (call->canceled || client->closing)
             finish(call, CF_HTTP_CANCELED);
         else
-            finish(call, call->deadline_at_ms <= now ? CF_HTTP_DEADLINE : CF_HTTP_IDLE);
+            finish(call, late_fault(call, now));
     }
     client->clock_at_ms = UINT64_MAX;
     if (!client->closing) {
@@ -322,6 +334,17 @@ on_write(char *bytes, size_t one, size_t len, void *user)
     return len;
 }
 
+static int
+on_seek(void *user, curl_off_t offset, int origin)
+{
+    struct cf_http_call *call = user;
+
+    if (offset != 0 || origin != SEEK_SET || call->canceled)
+        return CURL_SEEKFUNC_CANTSEEK;
+    return call->events.on_source(call->user, NULL, 0) == 0 ? CURL_SEEKFUNC_OK
+                                                            : CURL_SEEKFUNC_FAIL;
+}
+
 static size_t
 on_read(char *to, size_t one, size_t size, void *user)
 {
@@ -388,7 +411,16 @@ set_body(struct cf_http_call *call, const struct cf_http_request_options *option
 
     if (strcmp(options->method, "HEAD") == 0)
         return curl_easy_setopt(easy, CURLOPT_NOBODY, 1L) == CURLE_OK ? 0 : -1;
-    if (options->is_streamed) {
+    if (options->is_sized) {
+        rc |= curl_easy_setopt(easy, CURLOPT_POST, 1L);
+        rc |=
+            curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)options->body_len);
+        rc |= curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_read);
+        rc |= curl_easy_setopt(easy, CURLOPT_READDATA, call);
+        rc |= curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, on_seek);
+        rc |= curl_easy_setopt(easy, CURLOPT_SEEKDATA, call);
+        rc |= curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, 64L * 1024);
+    } else if (options->is_streamed) {
         /* a body that cannot be sent twice must not ride on a connection that may be dead */
         rc |= curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
         rc |= curl_easy_setopt(easy, CURLOPT_POST, 1L);
@@ -424,7 +456,11 @@ set_up(struct cf_http_call *call, const struct cf_http_request_options *options)
     rc |= curl_easy_setopt(easy, CURLOPT_HEADERDATA, call);
     rc |= curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_write);
     rc |= curl_easy_setopt(easy, CURLOPT_WRITEDATA, call);
-    rc |= curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, 64L * 1024);
+    rc |=
+        curl_easy_setopt(easy, CURLOPT_BUFFERSIZE,
+                         options->buffer_bytes > 0 ? (long)options->buffer_bytes : 64L * 1024);
+    if (options->may_http2)
+        rc |= curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
     if (rc != CURLE_OK || set_body(call, options) < 0)
         return -1;
     return set_headers(call, options);
@@ -477,6 +513,8 @@ cf_http_call_start(struct cf_http_client *client,
     call->deadline_at_ms =
         call->heard_at_ms + (options->deadline_ms > 0 ? options->deadline_ms : 60000);
     call->idle_ms = options->idle_ms;
+    call->first_byte_at_ms =
+        options->first_byte_ms > 0 ? call->heard_at_ms + options->first_byte_ms : UINT64_MAX;
     call->may_repeat = strcmp(options->method, "GET") == 0 ||
                        strcmp(options->method, "HEAD") == 0 ||
                        strcmp(options->method, "DELETE") == 0;
@@ -515,5 +553,6 @@ cf_http_call_resume(struct cf_http_call *call)
         return;
     call->paused = false;
     call->heard_at_ms = cf_clock_ms();
+    arm_clock(call->client, call_due_ms(call));
     curl_easy_pause(call->easy, CURLPAUSE_CONT);
 }

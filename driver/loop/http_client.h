@@ -1,5 +1,5 @@
 /*
- * loop/http_client.h: HTTP/1.1 requests through libcurl's multi interface on the caller's
+ * loop/http_client.h: HTTP requests through libcurl's multi interface on the caller's
  * loop. Connections are reused. No proxy from the environment, no redirect followed, no Expect
  * header, no signal. What the bytes mean is the caller's business.
  *
@@ -41,7 +41,8 @@ enum cf_http_fault {
     CF_HTTP_PROTOCOL, /* not an HTTP/1.1 answer, or a head over 256 KiB */
     CF_HTTP_ABORTED,  /* one of the caller's own callbacks said so */
     CF_HTTP_CANCELED,
-    CF_HTTP_INTERNAL /* memory, or libcurl refused to work */
+    CF_HTTP_INTERNAL, /* memory, or libcurl refused to work */
+    CF_HTTP_SILENT    /* first_byte_ms went by without a head */
 };
 
 struct cf_http_result { /* borrowed until done returns */
@@ -73,11 +74,18 @@ struct cf_http_request_options {
     const char *const *headers; /* "Name: value" lines, NULL-terminated, or NULL; copied */
     const char *body;           /* borrowed until done, or NULL */
     size_t body_len;
-    bool copy_body;       /* `body` is copied instead */
-    bool is_streamed;     /* body comes from on_source, chunked, on a connection of its own */
-    uint64_t connect_ms;  /* 0: 5 s */
-    uint64_t deadline_ms; /* whole call; 0: 60 s */
-    uint64_t idle_ms;     /* 0: off */
+    bool copy_body;   /* `body` is copied instead */
+    bool is_streamed; /* body comes from on_source, chunked, on a connection of its own */
+    bool is_sized;    /* body comes from on_source, body_len bytes of it; with a
+                         NULL place to put them it shall begin again (a reused connection
+                         was dead): 0, or <0 when it cannot */
+    bool may_http2;   /* HTTP/2 where TLS agrees on it; one call at a time on a connection, so
+                         that a slow reader stalls no other */
+    size_t buffer_bytes;    /* of what is read at once; 0: 64 KiB */
+    uint64_t connect_ms;    /* 0: 5 s */
+    uint64_t first_byte_ms; /* from the start to the answer's head; 0: off */
+    uint64_t deadline_ms;   /* whole call; 0: 60 s */
+    uint64_t idle_ms;       /* no byte either way, while nobody on our side pauses; 0: off */
 };
 
 /* Returns 0 and later calls events->done once, never from inside; or <0 and never calls it. */

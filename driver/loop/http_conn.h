@@ -12,6 +12,7 @@ enum cf_http_state {
     CF_HTTP_IN_HEAD,   /* between requests, or inside a head */
     CF_HTTP_IN_BODY,   /* an exchange is open, its body not wholly here */
     CF_HTTP_ANSWERING, /* request is whole; input waits until the answer is out */
+    CF_HTTP_TUNNEL,    /* bytes both ways, no HTTP any more */
     CF_HTTP_LINGERING, /* our side is shut; what still comes is dropped */
     CF_HTTP_CLOSED     /* gone or reset */
 };
@@ -35,7 +36,7 @@ struct cf_http_conn {
     size_t field_count, field_room, target_len;
     struct cf_http_request request;
     char *path; /* own copy: the target is kept whole beside it */
-    uint64_t body_seen, dropped;
+    uint64_t body_seen, dropped, moved;
     bool has_exchange, is_whole, is_dropping, is_paused, is_too_large, is_eof;
     bool expects_continue, is_fields_broken;
 
@@ -43,7 +44,7 @@ struct cf_http_conn {
     size_t out_at;
     uint64_t body_left; /* of a sized answer */
     bool is_head, is_http10, close_after;
-    bool reply_begun, reply_ended, reply_chunked, reply_sized, reply_bodyless;
+    bool reply_begun, reply_ended, reply_chunked, reply_sized, reply_bodyless, is_half_shut;
 
     unsigned depth; /* calls into us on the stack; free waits for the outermost */
     bool is_advancing, is_freed;

@@ -65,6 +65,7 @@ cf_http_conn_flush(struct cf_http_conn *conn)
         if (n == 0)
             return false;
         conn->out_at += n;
+        conn->moved += n;
     }
     if (conn->out_at < out->len)
         return false;
@@ -172,13 +173,15 @@ cf_http_reply_body(struct cf_http_conn *conn, const char *bytes, size_t len)
 {
     if (!conn->has_exchange || !conn->reply_begun || conn->reply_ended)
         return -1;
-    if (conn->reply_bodyless || len == 0)
+    if (conn->reply_bodyless)
         return 0;
     if (conn->reply_sized && len > conn->body_left)
         return -1;
     close_gap(conn);
-    if (conn->reply_chunked ? add_chunk(&conn->out, bytes, len) < 0
-                            : cf_buf_add(&conn->out, bytes, len) < 0)
+    if (len == 0)
+        ; /* the head goes out ahead of what it announces */
+    else if (conn->reply_chunked ? add_chunk(&conn->out, bytes, len) < 0
+                                 : cf_buf_add(&conn->out, bytes, len) < 0)
         return -1;
     if (conn->reply_sized)
         conn->body_left -= len;
@@ -203,11 +206,42 @@ cf_http_reply_end(struct cf_http_conn *conn)
         cf_buf_adds(&conn->out, "0\r\n\r\n");
     conn->out.limit_bytes -= STATUS_ROOM;
     conn->reply_ended = true;
-    conn->is_dropping = true;
-    conn->is_paused = false; /* nobody waits for the rest of the body any more */
+    if (conn->state != CF_HTTP_TUNNEL || conn->io->end_write == NULL) {
+        conn->is_dropping = true;
+        conn->is_paused = false; /* nobody waits for the rest of the body any more */
+    }
     cf_http_conn_enter(conn);
     (void)cf_http_conn_flush(conn);
     cf_http_conn_advance(conn);
+    cf_http_conn_leave(conn);
+    return 0;
+}
+
+int
+cf_http_reply_raw(struct cf_http_conn *conn)
+{
+    if (!conn->has_exchange || conn->reply_begun)
+        return -1;
+    conn->reply_begun = true;
+    conn->close_after = true;
+    return 0;
+}
+
+int
+cf_http_reply_tunnel(struct cf_http_conn *conn)
+{
+    static const char ready[] = "HTTP/1.1 200 Connection Established\r\n\r\n";
+
+    if (conn->state != CF_HTTP_ANSWERING || cf_http_reply_raw(conn) < 0)
+        return -1;
+    conn->state = CF_HTTP_TUNNEL;
+    conn->is_whole = conn->is_dropping = conn->is_paused = false;
+    if (cf_http_reply_body(conn, ready, sizeof ready - 1) < 0) {
+        cf_http_reply_abort(conn);
+        return -1;
+    }
+    cf_http_conn_enter(conn);
+    cf_http_conn_advance(conn); /* what the peer sent behind its request */
     cf_http_conn_leave(conn);
     return 0;
 }
@@ -253,6 +287,7 @@ cf_http_reply_reset_state(struct cf_http_conn *conn)
 {
     conn->reply_begun = conn->reply_ended = false;
     conn->reply_chunked = conn->reply_sized = conn->reply_bodyless = false;
+    conn->is_half_shut = false;
     conn->body_left = 0;
 }
 

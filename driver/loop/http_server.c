@@ -141,6 +141,12 @@ finish_exchange(struct cf_http_conn *conn)
 {
     if (!conn->has_exchange || !conn->reply_ended || conn->out_at < conn->out.len)
         return false;
+    if (conn->state == CF_HTTP_TUNNEL && !conn->is_whole && conn->io->end_write != NULL) {
+        if (!conn->is_half_shut)
+            conn->io->end_write(conn->io_user);
+        conn->is_half_shut = true;
+        return false; /* the peer's direction goes on */
+    }
     if (!conn->is_whole && !conn->close_after)
         return false; /* the rest of the body is read and dropped first */
     conn->has_exchange = false;
@@ -486,6 +492,21 @@ take_body(struct cf_http_conn *conn, const char *bytes, size_t len)
 /* ---- input, as far as it may go ------------------------------------------------------ */
 
 static size_t
+take_tunnel(struct cf_http_conn *conn, const char *bytes, size_t len)
+{
+    int answer;
+
+    if (conn->is_paused)
+        return 0;
+    answer = conn->is_dropping ? 0 : conn->handler->on_body(conn->user, conn, bytes, len);
+    if (!is_over(conn)) {
+        conn->is_paused = answer == CF_HTTP_PAUSE;
+        conn->is_dropping = conn->is_dropping || answer < 0;
+    }
+    return len;
+}
+
+static size_t
 take_some(struct cf_http_conn *conn, const char *bytes, size_t len)
 {
     switch (conn->state) {
@@ -500,6 +521,8 @@ take_some(struct cf_http_conn *conn, const char *bytes, size_t len)
         return len;
     case CF_HTTP_CLOSED:
         return len;
+    case CF_HTTP_TUNNEL:
+        return take_tunnel(conn, bytes, len);
     case CF_HTTP_ANSWERING:
         return 0;
     }
@@ -525,12 +548,26 @@ take(struct cf_http_conn *conn, const char *bytes, size_t len)
     return at;
 }
 
+/* The peer's direction of a tunnel is over; ours may go on. */
+static void
+end_tunnel_input(struct cf_http_conn *conn)
+{
+    if (conn->stash.len > 0 || conn->is_whole)
+        return;
+    conn->is_whole = true;
+    conn->handler->on_complete(conn->user, conn);
+    if (!is_over(conn))
+        (void)finish_exchange(conn);
+}
+
 static void
 mind_eof(struct cf_http_conn *conn)
 {
     if (!conn->is_eof || is_over(conn))
         return;
-    if (conn->has_exchange && !(conn->reply_ended && conn->is_whole))
+    if (conn->state == CF_HTTP_TUNNEL)
+        end_tunnel_input(conn);
+    else if (conn->has_exchange && !(conn->reply_ended && conn->is_whole))
         cf_http_conn_cut(conn);
     else if (conn->state == CF_HTTP_IN_HEAD)
         shut(conn);
@@ -592,6 +629,17 @@ cf_http_conn_free(struct cf_http_conn *conn)
         destroy(conn);
 }
 
+bool
+cf_http_header_at(const struct cf_http_conn *conn, size_t i, const char **ret_name,
+                  const char **ret_value)
+{
+    if (i >= conn->field_count)
+        return false;
+    *ret_name = conn->fields[i].name;
+    *ret_value = conn->fields[i].value;
+    return true;
+}
+
 void
 cf_http_conn_set_user(struct cf_http_conn *conn, void *exchange_user)
 {
@@ -619,6 +667,7 @@ cf_http_conn_feed(struct cf_http_conn *conn, const char *bytes, size_t len)
     size_t took = 0;
 
     cf_http_conn_enter(conn);
+    conn->moved += len;
     if (conn->stash.len == 0 && !conn->is_advancing) {
         conn->is_advancing = true;
         took = take(conn, bytes, len);
@@ -677,4 +726,47 @@ bool
 cf_http_conn_is_idle(const struct cf_http_conn *conn)
 {
     return !conn->has_exchange;
+}
+
+/* ---- for the owner's clock ----------------------------------------------------------- */
+
+enum cf_http_wait
+cf_http_conn_waits(const struct cf_http_conn *conn)
+{
+    if (conn->out_at < conn->out.len)
+        return CF_HTTP_WAITS_FOR_READER;
+    switch (conn->state) {
+    case CF_HTTP_IN_HEAD:
+        return conn->head.len > 0 ? CF_HTTP_WAITS_FOR_HEAD : CF_HTTP_WAITS_FOR_REQUEST;
+    case CF_HTTP_IN_BODY:
+        return conn->is_paused ? CF_HTTP_WAITS_FOR_US : CF_HTTP_WAITS_FOR_BODY;
+    case CF_HTTP_LINGERING:
+        return CF_HTTP_WAITS_FOR_REQUEST;
+    default:
+        return CF_HTTP_WAITS_FOR_US;
+    }
+}
+
+uint64_t
+cf_http_conn_moved(const struct cf_http_conn *conn)
+{
+    return conn->moved;
+}
+
+void
+cf_http_conn_expire(struct cf_http_conn *conn)
+{
+    enum cf_http_wait waits = cf_http_conn_waits(conn);
+
+    cf_http_conn_enter(conn);
+    if (waits == CF_HTTP_WAITS_FOR_HEAD) {
+        conn->is_advancing = true; /* as in feed: a refusal is no exchange to go on from */
+        refuse(conn, 408, "the rest of the request head did not come in time");
+        conn->is_advancing = false;
+    } else if (waits == CF_HTTP_WAITS_FOR_REQUEST && conn->state == CF_HTTP_IN_HEAD) {
+        shut(conn);
+    } else {
+        cf_http_conn_cut(conn);
+    }
+    cf_http_conn_leave(conn);
 }

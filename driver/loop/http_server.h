@@ -41,6 +41,9 @@ struct cf_http_io {
     void (*shutdown)(void *user); /* no more bytes will be written; close gracefully */
     void (*reset)(void *user);    /* abort the connection now */
     void (*consumed)(void *user, size_t len); /* fed bytes are dealt with: credit may return */
+    /* Half-close: no more bytes will be written, but the peer's are still read; `shutdown`
+     * comes later. Used by tunnels only. NULL: a tunnel ends both ways at once. */
+    void (*end_write)(void *user);
 };
 
 struct cf_http_request {                        /* all borrowed until the exchange ends */
@@ -50,6 +53,9 @@ struct cf_http_request {                        /* all borrowed until the exchan
 /* Value of a header (case-insensitive name, the first of several), or NULL. Borrowed until the
  * exchange ends. */
 const char *cf_http_header(const struct cf_http_conn *conn, const char *name);
+/* The i-th header line, from 0; false behind the last. Borrowed in the same way. */
+bool cf_http_header_at(const struct cf_http_conn *conn, size_t i, const char **ret_name,
+                       const char **ret_value);
 
 struct cf_http_handler {
     /* Head is complete. The handler may answer at once (then the body is read and dropped). */
@@ -103,7 +109,9 @@ cf_http_conn_resume(struct cf_http_conn *conn); /* after CF_HTTP_PAUSE; harmless
  * begin the next exchange) before it returns when it is called outside a handler callback. */
 int cf_http_reply_head(struct cf_http_conn *conn, int status, const char *const *headers,
                        uint64_t body_len);
-int cf_http_reply_body(struct cf_http_conn *conn, const char *bytes, size_t len);
+int cf_http_reply_body(struct cf_http_conn *conn, const char *bytes,
+                       size_t len); /* len 0: the
+                  head goes out ahead of its body */
 int cf_http_reply_end(struct cf_http_conn *conn);
 /* The three in one, with Content-Type. HEAD requests get the head only. */
 int cf_http_reply(struct cf_http_conn *conn, int status, const char *content_type,
@@ -112,8 +120,31 @@ int cf_http_reply(struct cf_http_conn *conn, int status, const char *content_typ
  * the whole. on_abort comes from inside this call, then io.reset. A reply call that fails for
  * want of memory, or because a sized answer was short, does the same. */
 void cf_http_reply_abort(struct cf_http_conn *conn);
+/* Begins an answer of which every byte, its head included, is the handler's own, given to
+ * cf_http_reply_body; the connection closes behind it. */
+int cf_http_reply_raw(struct cf_http_conn *conn);
+/* Answers a CONNECT with 200: from here on on_body gets the peer's bytes as they come (its
+ * answers mean the same), on_complete its end of file, and cf_http_reply_body writes bytes as
+ * they are. cf_http_reply_end closes our direction; on_done comes when both are over. */
+int cf_http_reply_tunnel(struct cf_http_conn *conn);
 size_t cf_http_reply_queued(const struct cf_http_conn *conn);
 bool cf_http_reply_is_begun(const struct cf_http_conn *conn);
 bool cf_http_conn_is_idle(const struct cf_http_conn *conn); /* no exchange is open */
+
+/* For the owner's clock, since there is none in here: what the connection waits for, and how
+ * many bytes have moved over it either way. A wait in which nothing moved for too long ends
+ * with cf_http_conn_expire. */
+enum cf_http_wait {
+    CF_HTTP_WAITS_FOR_US,      /* an answer of the handler, or nothing any more */
+    CF_HTTP_WAITS_FOR_REQUEST, /* idle between two requests, or before the first */
+    CF_HTTP_WAITS_FOR_HEAD,    /* a head is half here */
+    CF_HTTP_WAITS_FOR_BODY,    /* a body is half here */
+    CF_HTTP_WAITS_FOR_READER   /* answer bytes wait for io.write */
+};
+enum cf_http_wait cf_http_conn_waits(const struct cf_http_conn *conn);
+uint64_t cf_http_conn_moved(const struct cf_http_conn *conn);
+/* Closes an idle connection; answers half a head with 408; cuts any other. The rules for calls
+ * from the owner hold. */
+void cf_http_conn_expire(struct cf_http_conn *conn);
 
 #endif

@@ -217,7 +217,7 @@ io_consumed(void *user, size_t len)
         read_on(conn);
 }
 
-static const struct cf_http_io io = {io_write, io_shutdown, io_reset, io_consumed};
+static const struct cf_http_io io = {io_write, io_shutdown, io_reset, io_consumed, NULL};
 
 static void
 on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)

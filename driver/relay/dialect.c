@@ -26,19 +26,19 @@ cf_codec_find(const char *name)
 }
 
 bool
-cf_answer_piece(const struct cf_answer *answer, size_t *at, const char **ret_bytes,
-                size_t *ret_len)
+cf_part_piece(const struct cf_answer *answer, const struct cf_part *part, size_t *at,
+              const char **ret_bytes, size_t *ret_len)
 {
-    size_t left = answer->len - *at, want = answer->len / PIECES, n;
+    size_t left = part->len - *at, want = answer->piece_bytes, n;
 
     if (left == 0)
         return false;
-    if (want < PIECE_BYTES)
-        want = PIECE_BYTES;
-    n = want >= left ? left : cf_utf8_cut(answer->text + *at, left, want);
+    if (want == 0)
+        want = part->len / PIECES > PIECE_BYTES ? part->len / PIECES : PIECE_BYTES;
+    n = want >= left ? left : cf_utf8_cut(part->text + *at, left, want < 4 ? 4 : want);
     if (n == 0)
         n = left; /* not UTF-8 after all: in one piece */
-    *ret_bytes = answer->text + *at;
+    *ret_bytes = part->text + *at;
     *ret_len = n;
     *at += n;
     return true;

@@ -12,12 +12,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum cf_part_kind { CF_PART_TEXT, CF_PART_THINKING, CF_PART_TOOL };
+enum cf_stop { CF_STOP_END, CF_STOP_TOOL, CF_STOP_LENGTH, CF_STOP_REFUSAL };
+
+struct cf_part {
+    enum cf_part_kind kind;
+    const char *text; /* UTF-8; of a tool call its arguments as JSON */
+    size_t len;
+    const char *name; /* of the tool */
+};
+
 struct cf_answer {  /* borrowed by every call below */
     const char *id; /* bare; each dialect puts its own prefix before it */
     const char *model;
-    const char *text; /* UTF-8 */
-    size_t len;
-    int64_t created; /* unix seconds */
+    const struct cf_part *parts;
+    size_t part_count;
+    enum cf_stop stop;
+    size_t piece_bytes; /* of one delta, about; 0: an eighth of its part */
+    int64_t created;    /* unix seconds */
     uint64_t input_tokens, output_tokens;
     bool wants_usage; /* openai_chat: usage in a stream only when asked for */
 };
@@ -34,6 +46,9 @@ struct cf_codec {
     int (*whole)(const struct cf_answer *answer, struct cf_buf *to);  /* NULL: fal_queue */
     int (*stream)(const struct cf_answer *answer, struct cf_buf *to); /* NULL: fal_queue */
     int (*refusal)(const struct cf_refusal *refusal, struct cf_buf *to);
+    /* One SSE frame that ends a stream as an error; `number` events went before it. NULL: the
+     * dialect knows none. */
+    int (*stream_error)(const struct cf_refusal *refusal, uint64_t number, struct cf_buf *to);
 };
 
 extern const struct cf_codec cf_codec_anthropic_messages, cf_codec_openai_chat,
@@ -43,10 +58,10 @@ extern const struct cf_codec cf_codec_unknown;
 
 const struct cf_codec *cf_codec_find(const char *name); /* NULL: none of that name */
 
-/* The answer's text in pieces of a few characters, so that a client has to join deltas: false
- * at the end. *at begins at 0. */
-bool cf_answer_piece(const struct cf_answer *answer, size_t *at, const char **ret_bytes,
-                     size_t *ret_len);
+/* A part's text in pieces of a few characters, so that a client has to join deltas: false at
+ * the end. *at begins at 0. */
+bool cf_part_piece(const struct cf_answer *answer, const struct cf_part *part, size_t *at,
+                   const char **ret_bytes, size_t *ret_len);
 
 /* Appends one SSE frame; `event` NULL: data only. `data` is taken. */
 void cf_sse_frame(struct cf_buf *to, const char *event, json_t *data);

@@ -128,6 +128,25 @@ place_of_array(const struct cf_digest *d)
     return where == ITEM && key == K_CONTENT ? CONTENT : ELSEWHERE;
 }
 
+/* Whether the level that is the `depth`th is open, and is that. */
+static bool
+is_inside(const struct cf_digest *d, unsigned depth, enum where where)
+{
+    return d->depth >= depth && d->where[depth - 1] == where;
+}
+
+static void
+forget_hits(struct cf_digest *d, bool is_item)
+{
+    for (size_t i = 0; i < d->needles.more_count; i++) {
+        struct cf_digest_hit *hit = &d->hits[i];
+
+        hit->in_block = hit->in_block_text = false;
+        if (is_item)
+            hit->in_item = hit->in_item_text = hit->in_item_tool = false;
+    }
+}
+
 static void
 open_level(struct cf_digest *d, enum where where)
 {
@@ -139,6 +158,8 @@ open_level(struct cf_digest *d, enum where where)
         memset(&d->item, 0, sizeof d->item);
     if (where == BLOCK)
         memset(&d->block, 0, sizeof d->block);
+    if (where == ITEM || where == BLOCK)
+        forget_hits(d, where == ITEM);
     if (d->depth < CF_COUNT(d->where)) {
         d->where[d->depth] = (uint8_t)where;
         d->key[d->depth] = OTHER;
@@ -165,6 +186,23 @@ kind_of_item(const struct cf_digest *d)
     return CF_ITEM_NONE;
 }
 
+/* What was met in an item counts by what the item turned out to be. */
+static void
+settle_hits(struct cf_digest *d, enum cf_item kind)
+{
+    bool is_user = strcmp(d->item.role, "user") == 0;
+
+    for (size_t i = 0; i < d->needles.more_count; i++) {
+        struct cf_digest_hit *hit = &d->hits[i];
+
+        if (kind == CF_ITEM_ASSISTANT)
+            hit->user = hit->tool_result = false;
+        hit->user = hit->user || (is_user && hit->in_item_text);
+        hit->tool_result = hit->tool_result || (is_user && hit->in_item_tool) ||
+                           (!is_user && kind == CF_ITEM_TOOL_RESULT && hit->in_item);
+    }
+}
+
 static void
 close_item(struct cf_digest *d)
 {
@@ -173,6 +211,7 @@ close_item(struct cf_digest *d)
     if (kind == CF_ITEM_NONE)
         return; /* instructions, also those put between the messages */
     d->last = kind;
+    settle_hits(d, kind);
     if (kind == CF_ITEM_ASSISTANT)
         d->prompt_is_last = false;
     else if (d->item.has_prompt && strcmp(d->item.role, "user") == 0)
@@ -183,11 +222,20 @@ static void
 close_block(struct cf_digest *d)
 {
     const char *type = d->block.type;
+    bool is_tool = cf_str_ends(type, "tool_result");
+    bool is_text =
+        type[0] == '\0' || strcmp(type, "text") == 0 || strcmp(type, "input_text") == 0;
 
-    if (cf_str_ends(type, "tool_result"))
+    if (is_tool)
         d->item.has_tool_result = true;
-    else if (type[0] == '\0' || strcmp(type, "text") == 0 || strcmp(type, "input_text") == 0)
+    else if (is_text)
         d->item.has_prompt = d->item.has_prompt || d->block.has_prompt;
+    for (size_t i = 0; i < d->needles.more_count; i++) {
+        struct cf_digest_hit *hit = &d->hits[i];
+
+        hit->in_item_tool = hit->in_item_tool || (is_tool && hit->in_block);
+        hit->in_item_text = hit->in_item_text || (is_text && hit->in_block_text);
+    }
 }
 
 static void
@@ -235,6 +283,8 @@ open_string(struct cf_digest *d)
 {
     d->string = (uint8_t)string_here(d);
     d->prompt_at = d->prior_at = d->len = 0;
+    for (size_t i = 0; i < d->needles.more_count; i++)
+        d->hits[i].at = 0;
     if (where_now(d) == TOOLS)
         d->has_tools = true;
     if (d->string == S_INPUT) {
@@ -260,12 +310,31 @@ found_prompt(struct cf_digest *d)
 }
 
 static void
+found_more(struct cf_digest *d, struct cf_digest_hit *hit)
+{
+    hit->anywhere = true;
+    if (is_inside(d, 3, ITEM))
+        hit->in_item = true;
+    if (is_inside(d, 5, BLOCK))
+        hit->in_block = true;
+    if (d->string == S_INPUT || d->string == S_ROOT)
+        hit->user = true;
+    else if (d->string == S_ITEM_TEXT)
+        hit->in_item_text = true;
+    else if (d->string == S_BLOCK_TEXT)
+        hit->in_block_text = true;
+}
+
+static void
 read_piece(struct cf_digest *d, const char *bytes, size_t len)
 {
     if (cf_needle_feed(d->needles.prompt, &d->prompt_at, bytes, len))
         found_prompt(d);
     if (cf_needle_feed(d->needles.prior, &d->prior_at, bytes, len))
         d->prior_seen = true;
+    for (size_t i = 0; i < d->needles.more_count; i++)
+        if (cf_needle_feed(&d->needles.more[i], &d->hits[i].at, bytes, len))
+            found_more(d, &d->hits[i]);
     if (len > CF_DIGEST_MODEL - d->len)
         len = CF_DIGEST_MODEL - d->len;
     memcpy(d->text + d->len, bytes, len);

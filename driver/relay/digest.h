@@ -19,6 +19,18 @@ enum cf_item { CF_ITEM_NONE, CF_ITEM_USER, CF_ITEM_ASSISTANT, CF_ITEM_TOOL_RESUL
 
 struct cf_digest_needles { /* borrowed while the digest reads */
     const struct cf_needle *prompt, *prior;
+    const struct cf_needle *more; /* a model script's own */
+    size_t more_count;
+};
+
+/* Where one of the further needles was met. */
+struct cf_digest_hit {
+    bool anywhere;    /* in any string */
+    bool user;        /* in a user's text behind the last of the assistant's items */
+    bool tool_result; /* in a tool's result behind it */
+    /* private */
+    size_t at;
+    bool in_item, in_item_text, in_item_tool, in_block, in_block_text;
 };
 
 struct cf_digest {
@@ -32,6 +44,8 @@ struct cf_digest {
     bool prompt_in_root;  /* ... in a string of the top level (fal_queue's prompt) */
     bool prompt_is_last;  /* ... in a user's text behind the last of the assistant's items */
     bool prior_seen;
+    struct cf_digest_hit *hits; /* one a further needle; the caller's, zeroed; may be NULL when
+                                   there is none */
 
     /* private */
     struct cf_json_stream stream;

@@ -1,14 +1,16 @@
 /*
  * fal_queue: a job is submitted, asked after, fetched. The replay model's job is done when it
- * was looked at once (while the relay is held: not before the release). All URLs that go out
- * lead back to this relay.
+ * was looked at once (while the relay is held: not before the release; by a script: not before
+ * its delay, or never). All URLs that go out lead back to this relay.
  */
 #include "relay/call.h"
 
+#include "base/clock.h"
 #include "base/ids.h"
 #include "base/str.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The first two segments of a model id, three behind the names of a namespace. */
@@ -52,17 +54,48 @@ with_urls(const struct cf_call *call, const struct cf_job *job, json_t *status)
     return status;
 }
 
+/* All the texts of a rule in one. Yours; NULL out of memory. */
+static char *
+text_of(struct cf_call *call)
+{
+    struct cf_buf all = {0};
+
+    for (size_t i = 0; i < call->rule->part_count; i++)
+        if (call->rule->parts[i].kind == CF_PART_TEXT)
+            cf_buf_adds(&all, call->rule->parts[i].text);
+    call->row.answered_nonce = all.data != NULL && strstr(all.data, "{answer}") != NULL;
+    char *text = cf_replay_expand(call->relay, all.data != NULL ? all.data : "");
+    cf_buf_release(&all);
+    return text;
+}
+
+static void
+script_job(struct cf_call *call, struct cf_job *job)
+{
+    job->text = text_of(call);
+    job->ready_ms = cf_clock_ms() + call->rule->pace.delay_ms;
+    job->is_stalled = call->rule->pace.how == CF_BREAK_STALL;
+}
+
 void
 cf_queue_submit(struct cf_call *call)
 {
     struct cf_relay *relay = call->relay;
-    struct cf_job *job = &relay->jobs[relay->job_count++ % CF_RELAY_JOBS];
+    struct cf_job *job;
 
+    if (call->rule != NULL && call->rule->error_status != 0) {
+        cf_replay_fail(call);
+        return;
+    }
+    job = &relay->jobs[relay->job_count++ % CF_RELAY_JOBS];
+    free(job->text);
     memset(job, 0, sizeof *job);
     make_uuid(job->id);
     base_of(call->path, job->base, sizeof job->base);
     job->is_main = call->is_main;
     call->row.answered_nonce = call->is_main && (relay->answer_nonce || relay->answer_json);
+    if (call->rule != NULL)
+        script_job(call, job);
     cf_call_reply_json(
         call, 200,
         with_urls(call, job,
@@ -72,7 +105,8 @@ cf_queue_submit(struct cf_call *call)
 static bool
 is_waiting(const struct cf_call *call, const struct cf_job *job)
 {
-    return job->polls == 0 || (job->is_main && call->relay->is_held);
+    return job->polls == 0 || job->is_stalled || (job->is_main && call->relay->is_held) ||
+           job->ready_ms > cf_clock_ms();
 }
 
 static json_t *
@@ -87,10 +121,17 @@ status_of(const struct cf_call *call, const struct cf_job *job, bool is_waiting_
 void
 cf_queue_stream(struct cf_call *call)
 {
-    cf_sse_frame(&call->body, NULL, status_of(call, call->job, true));
-    cf_sse_frame(&call->body, NULL, status_of(call, call->job, false));
-    call->job->polls++;
+    uint64_t now = cf_clock_ms();
+
     call->row.is_streamed = true;
+    call->job->polls++;
+    cf_sse_frame(&call->body, NULL, status_of(call, call->job, true));
+    if (call->job->is_stalled)
+        call->pace =
+            (struct cf_pace){.how = CF_BREAK_STALL, .counts_events = true, .after = 1};
+    else if (call->job->ready_ms > now)
+        call->pace.gap_ms = call->job->ready_ms - now;
+    cf_sse_frame(&call->body, NULL, status_of(call, call->job, false));
     cf_call_send(call);
 }
 
@@ -99,6 +140,7 @@ reply_result(struct cf_call *call, struct cf_job *job)
 {
     struct cf_relay *relay = call->relay;
     char text[400] = "OK";
+    const char *said = text;
     json_t *output;
 
     if (is_waiting(call, job)) {
@@ -108,9 +150,11 @@ reply_result(struct cf_call *call, struct cf_job *job)
     }
     if (job->is_main && relay->answer_nonce != NULL)
         (void)snprintf(text, sizeof text, "The answer is %s.", relay->answer_nonce);
-    output = json_pack("{s:s, s:[], s:i}", "output",
-                       job->is_main && relay->answer_json != NULL ? relay->answer_json : text,
-                       "images", "seed", 0);
+    if (job->is_main && relay->answer_json != NULL)
+        said = relay->answer_json;
+    if (job->text != NULL)
+        said = job->text;
+    output = json_pack("{s:s, s:[], s:i}", "output", said, "images", "seed", 0);
     cf_call_reply_json(call, 200, output);
 }
 
@@ -122,6 +166,16 @@ job_find(struct cf_relay *relay, const char *id, size_t len)
             memcmp(relay->jobs[i].id, id, len) == 0)
             return &relay->jobs[i];
     return NULL;
+}
+
+bool
+cf_queue_knows(const struct cf_call *call)
+{
+    const char *id, *action;
+    size_t len;
+
+    return cf_route_queue(call->path, &id, &len, &action) &&
+           job_find(call->relay, id, len) != NULL;
 }
 
 static void

@@ -6,8 +6,10 @@
 
 struct cf_ledger {
     json_t *rows; /* at most CF_LEDGER_ROWS; later rows are only counted */
-    uint64_t served, refused, probes, aborted, dropped;
-    uint64_t input_tokens, output_tokens, request_bytes, response_bytes;
+    uint64_t served, refused, probes, aborted, faults, dropped;
+    uint64_t input_tokens, output_tokens, cache_read_tokens, cache_write_tokens;
+    uint64_t request_bytes, response_bytes;
+    double cost;
 };
 #define CF_LEDGER_ROWS 1000u
 

@@ -11,7 +11,9 @@
 
 #define DEFAULT_BODY_BYTES (64ull * 1024 * 1024)
 #define ANSWER_JSON_LIMIT (256u * 1024)
-enum { DEFAULT_CALLS_PER_TURN = 64 };
+enum { LOOK_MS = 1000 }; /* how often connections that wait are looked at */
+
+static void on_clock(uv_timer_t *timer);
 
 static void
 relay_free(struct cf_relay *relay)
@@ -19,11 +21,40 @@ relay_free(struct cf_relay *relay)
     if (relay == NULL)
         return;
     cf_ledger_release(&relay->ledger);
+    cf_govern_release(&relay->govern);
+    cf_script_release(&relay->script);
+    for (unsigned i = 0; i < relay->upstream_count; i++)
+        cf_upstream_release(&relay->upstreams[i]);
+    for (unsigned i = 0; i < CF_RELAY_JOBS; i++)
+        free(relay->jobs[i].text);
+    free(relay->private_dir);
     free(relay->token);
     free(relay->model);
     free(relay->answer_nonce);
     free(relay->answer_json);
     free(relay);
+}
+
+static void
+copy_times(struct cf_relay *relay, const struct cf_relay_times *from)
+{
+    static const struct cf_relay_times usual = {.connect = 10000,
+                                                .first_byte = 180000,
+                                                .stall = 120000,
+                                                .head = 30000,
+                                                .body = 60000,
+                                                .reader = 600000,
+                                                .idle = 600000};
+    struct cf_relay_times *to = &relay->times;
+
+    *to = *from;
+    to->connect = to->connect != 0 ? to->connect : usual.connect;
+    to->first_byte = to->first_byte != 0 ? to->first_byte : usual.first_byte;
+    to->stall = to->stall != 0 ? to->stall : usual.stall;
+    to->head = to->head != 0 ? to->head : usual.head;
+    to->body = to->body != 0 ? to->body : usual.body;
+    to->reader = to->reader != 0 ? to->reader : usual.reader;
+    to->idle = to->idle != 0 ? to->idle : usual.idle;
 }
 
 static int
@@ -37,16 +68,46 @@ copy_options(struct cf_relay *relay, const struct cf_relay_options *options,
     relay->dialects = options->dialects;
     relay->max_body_bytes =
         options->max_body_bytes != 0 ? options->max_body_bytes : DEFAULT_BODY_BYTES;
-    relay->max_calls_per_turn = options->max_calls_per_turn != 0 ? options->max_calls_per_turn
-                                                                 : DEFAULT_CALLS_PER_TURN;
     relay->on_call = options->on_call;
     relay->user = options->user;
     relay->log = options->log;
+    copy_times(relay, &options->times);
     cf_id_make("cfr_", fresh, sizeof fresh);
-    if (cf_str_copy(&relay->token, options->token != NULL ? options->token : fresh, err) < 0)
+    if (cf_str_copy(&relay->token, options->token != NULL ? options->token : fresh, err) < 0 ||
+        cf_str_copy(&relay->private_dir, options->private_dir, err) < 0)
         return -1;
     return cf_str_copy(&relay->model,
                        options->model != NULL ? options->model : "local-replay-model", err);
+}
+
+static int
+copy_upstreams(struct cf_relay *relay, const struct cf_relay_options *options,
+               struct cf_error *err)
+{
+    if (options->upstream_count > CF_RELAY_UPSTREAMS)
+        return cf_error_set(err, CF_ERROR_CONFIG, 0, "more than %u upstreams",
+                            CF_RELAY_UPSTREAMS);
+    for (unsigned i = 0; i < options->upstream_count; i++) {
+        if (cf_upstream_init(&relay->upstreams[i], &options->upstreams[i], err) < 0)
+            return -1;
+        relay->upstream_count++;
+    }
+    return 0;
+}
+
+static int
+make_parts(struct cf_relay *relay, const struct cf_relay_options *options,
+           struct cf_error *err)
+{
+    if (copy_options(relay, options, err) < 0 || copy_upstreams(relay, options, err) < 0 ||
+        cf_govern_init(&relay->govern, options, err) < 0 ||
+        cf_script_init(&relay->script, options->script, err) < 0)
+        return -1;
+    if (cf_ledger_init(&relay->ledger) < 0)
+        return cf_error_memory(err);
+    if (relay->upstream_count > 0)
+        return cf_http_client_open(relay->loop, &relay->client, err);
+    return 0;
 }
 
 int
@@ -61,16 +122,16 @@ cf_relay_open(uv_loop_t *loop, const struct cf_relay_options *options,
     TAILQ_INIT(&relay->calls);
     relay->loop = loop;
     relay->opened_ms = cf_clock_ms();
-    if (copy_options(relay, options, err) < 0) {
+    relay->clock_at_ms = UINT64_MAX;
+    if (make_parts(relay, options, err) < 0) {
         relay_free(relay);
         return -1;
     }
-    if (cf_ledger_init(&relay->ledger) < 0 || uv_timer_init(loop, &relay->timer) != 0) {
-        relay_free(relay);
-        return cf_error_memory(err);
-    }
-    relay->timer.data = relay;
+    (void)uv_timer_init(loop, &relay->timer); /* these only link them into the loop */
+    (void)uv_timer_init(loop, &relay->clock);
+    relay->timer.data = relay->clock.data = relay;
     uv_unref((uv_handle_t *)&relay->timer); /* a hold alone keeps no loop running */
+    uv_unref((uv_handle_t *)&relay->clock);
     *ret_relay = relay;
     return 0;
 }
@@ -91,7 +152,7 @@ void
 cf_relay_turn_begin(struct cf_relay *relay, const struct cf_relay_turn *turn)
 {
     relay->turn = turn->turn;
-    relay->turn_calls = 0;
+    relay->govern.turn_calls = 0;
     cf_needle_set(&relay->prompt, turn->prompt_nonce);
     cf_needle_set(&relay->prior, turn->prior_nonce);
     free(relay->answer_nonce);
@@ -137,6 +198,122 @@ cf_relay_hold(struct cf_relay *relay, uint64_t at_most_ms)
                          0); /* fails only when closing */
 }
 
+/* ---- the clock ----------------------------------------------------------------------- */
+
+void
+cf_relay_wake(struct cf_relay *relay, uint64_t at_ms)
+{
+    uint64_t now = cf_clock_ms();
+
+    if (at_ms >= relay->clock_at_ms || relay->is_closing)
+        return;
+    relay->clock_at_ms = at_ms;
+    uv_update_time(relay->loop);
+    (void)uv_timer_start(&relay->clock, on_clock, at_ms > now ? at_ms - now : 0, 0);
+}
+
+/* Answers that were due may end other calls: the list is walked afresh after each. Returns
+ * when the next one is due. */
+static uint64_t
+pump_due(struct cf_relay *relay, uint64_t now)
+{
+    struct cf_call *call;
+    uint64_t next;
+
+    do {
+        next = UINT64_MAX;
+        TAILQ_FOREACH(call, &relay->calls, link)
+        {
+            if (call->due_ms != 0 && call->due_ms <= now)
+                break;
+            if (call->due_ms != 0 && call->due_ms < next)
+                next = call->due_ms;
+        }
+        if (call == NULL)
+            return next;
+        call->due_ms = 0;
+        if (call->is_sending)
+            cf_call_pump(call);
+        else
+            cf_call_answer(call);
+    } while (!relay->is_closing);
+    return UINT64_MAX;
+}
+
+static uint64_t
+patience_of(const struct cf_relay *relay, const struct cf_http_conn *http)
+{
+    switch (cf_http_conn_waits(http)) {
+    case CF_HTTP_WAITS_FOR_REQUEST:
+        return relay->times.idle;
+    case CF_HTTP_WAITS_FOR_HEAD:
+        return relay->times.head;
+    case CF_HTTP_WAITS_FOR_BODY:
+        return relay->times.body;
+    case CF_HTTP_WAITS_FOR_READER:
+        return relay->times.reader;
+    default:
+        return UINT64_MAX;
+    }
+}
+
+static void
+expire(struct cf_http_conn *http)
+{
+    struct cf_call *call = cf_http_conn_get_user(http);
+
+    if (call != NULL && cf_http_conn_waits(http) == CF_HTTP_WAITS_FOR_BODY &&
+        !cf_http_reply_is_begun(http))
+        cf_call_refuse(call, 408, "timeout",
+                       "the rest of the request's body did not come in time");
+    else
+        cf_http_conn_expire(http);
+}
+
+/* Connections on which nothing moved for too long. One that expires may take others with it.
+ */
+static void
+look_at_conns(struct cf_relay *relay, uint64_t now)
+{
+    struct cf_relay_conn *conn;
+
+    do {
+        TAILQ_FOREACH(conn, &relay->conns, link)
+        {
+            uint64_t moved = cf_http_conn_moved(conn->http);
+
+            if (moved != conn->moved || patience_of(relay, conn->http) == UINT64_MAX) {
+                conn->moved = moved;
+                conn->moved_ms = now;
+            } else if (now - conn->moved_ms >= patience_of(relay, conn->http)) {
+                break;
+            }
+        }
+        if (conn != NULL) {
+            conn->moved_ms = now; /* once, whatever comes of it */
+            expire(conn->http);
+        }
+    } while (conn != NULL && !relay->is_closing);
+}
+
+static void
+on_clock(uv_timer_t *timer)
+{
+    struct cf_relay *relay = timer->data;
+    uint64_t now = cf_clock_ms(), next;
+
+    relay->clock_at_ms = UINT64_MAX;
+    next = pump_due(relay, now);
+    if (now - relay->looked_ms >= LOOK_MS && !relay->is_closing) {
+        relay->looked_ms = now;
+        look_at_conns(relay, now);
+    }
+    if (next != UINT64_MAX)
+        cf_relay_wake(relay, next);
+    if (relay->conn_count > 0)
+        cf_relay_wake(relay, relay->looked_ms + LOOK_MS);
+}
+
 /* ---- connections --------------------------------------------------------------------- */
 
 struct cf_http_conn *
@@ -158,8 +335,10 @@ cf_relay_accept(struct cf_relay *relay, const struct cf_http_io *io, void *io_us
         free(conn);
         return NULL;
     }
+    conn->moved_ms = cf_clock_ms();
     TAILQ_INSERT_TAIL(&relay->conns, conn, link);
     relay->conn_count++;
+    cf_relay_wake(relay, conn->moved_ms + LOOK_MS);
     return conn->http;
 }
 
@@ -229,15 +408,28 @@ cf_relay_totals(const struct cf_relay *relay)
 }
 
 static void
-on_timer_closed(uv_handle_t *handle)
+part_closed(struct cf_relay *relay)
 {
-    struct cf_relay *relay = handle->data;
     void (*on_closed)(void *user) = relay->on_closed;
     void *user = relay->closed_user;
 
+    if (--relay->parts_open > 0)
+        return;
     relay_free(relay);
     if (on_closed != NULL)
         on_closed(user);
+}
+
+static void
+on_timer_closed(uv_handle_t *handle)
+{
+    part_closed(handle->data);
+}
+
+static void
+on_client_closed(void *user)
+{
+    part_closed(user);
 }
 
 void
@@ -256,5 +448,9 @@ cf_relay_close(struct cf_relay *relay, void (*on_closed)(void *user), void *user
         cf_http_reply_abort(http);    /* tells the owner, who may forget it from inside */
         cf_relay_forget(relay, http); /* else we do */
     }
+    relay->parts_open = relay->client != NULL ? 3 : 2;
     uv_close((uv_handle_t *)&relay->timer, on_timer_closed);
+    uv_close((uv_handle_t *)&relay->clock, on_timer_closed);
+    if (relay->client != NULL)
+        cf_http_client_close(relay->client, on_client_closed, relay);
 }

@@ -27,12 +27,26 @@ struct cf_relay_call { /* one ledger row; borrowed until return */
     const char *model_asked, *model_served; /* "" when unknown */
     int status;
     bool is_streamed, nonce_seen, answered_nonce, prior_nonce_seen, is_aborted;
-    uint64_t request_bytes, response_bytes, input_tokens, output_tokens;
+    uint64_t request_bytes, response_bytes;
+    /* Tokens as the provider reported them; cached ones are inside input_tokens in the openai
+     * dialects and beside it in anthropic_messages. */
+    uint64_t input_tokens, output_tokens, cache_read_tokens, cache_write_tokens;
+    const char *usage; /* where the numbers are from, static: "reported", "partial" (the answer
+                          was cut before its last count), "estimated", "none" */
+    double cost;       /* in the price table's currency; 0 without a table */
     uint64_t first_byte_ms, total_ms;
-    const char *refused; /* NULL: served; else why, static: "token", "lease", "path",
-                            "dialect", "method", "body", "too large", "encoding", "upgrade",
-                            "cap", "malformed" (not HTTP), "internal" */
-    const char *hint;    /* "" or the one-line remedy (a base URL one level off, ...) */
+    const char
+        *refused;         /* NULL: served; else why, static: "token", "lease", "path",
+                             "dialect", "method", "body", "too large", "encoding", "upgrade",
+                             "model" (not on the list), "cap", "proxy" (taken for one), "timeout"
+                             (the request's rest never came), "malformed" (not HTTP), "internal" */
+    const char *hint;     /* "" or the one-line remedy (a base URL one level off, ...) */
+    const char *provider; /* of the upstream that was asked; NULL: the replay model */
+    const char *rule;     /* of the model script, that answered; NULL: none */
+    const char *fault;    /* what went wrong upstream, static: "resolve", "connect", "tls",
+                             "silent", "stalled", "lost", "protocol", "deadline", "credential",
+                             "disk" (ours: the body could not be kept), "cut" (a cap was
+                             reached); NULL: nothing */
 };
 
 /* A dialect as the catalog has it. The relay finds its codec by name ("anthropic_messages",
@@ -43,6 +57,34 @@ struct cf_relay_dialect {
     const char *variable;    /* environment variable of its base URL, for hints; may be NULL */
 };
 
+struct cf_relay_upstream { /* a real provider; all copied, the key is wiped when the relay
+                              closes */
+    const char *provider;  /* its name in the ledger */
+    unsigned dialects;     /* mask of ids it takes */
+    const char *url;     /* https://HOST[:PORT][/PATH]; http:// to this machine itself only */
+    const char *key;     /* NULL: no credential is sent */
+    const char *ca_file; /* its certificate authority; NULL: the system's */
+};
+#define CF_RELAY_UPSTREAMS 8u
+
+/* What this lease allows in all; 0: no such cap. A call that comes when one is spent is
+ * refused for good. Tokens and cost are known when a call has ended: the call that crosses a
+ * cap is still served, the next is not. */
+struct cf_relay_caps {
+    uint64_t calls, calls_per_turn; /* the latter 64 by default */
+    uint64_t calls_at_once;         /* more get 429 with retry-after */
+    uint64_t request_bytes, response_bytes;
+    uint64_t input_tokens, output_tokens;
+    double cost;
+    uint64_t wall_ms; /* since the relay was opened */
+};
+
+struct cf_relay_times {                  /* milliseconds; 0: the default */
+    uint64_t connect, first_byte, stall; /* upstream: 10 s, 180 s, 120 s */
+    uint64_t head, body, reader, idle;   /* door: half a head 30 s, half a body 60 s, an answer
+                                            nobody reads 600 s, between requests 600 s */
+};
+
 struct cf_relay_options {
     /* every dialect known; borrowed while the relay is open */
     const struct cf_relay_dialect *dialect_table;
@@ -50,16 +92,24 @@ struct cf_relay_options {
     unsigned dialects;       /* mask of ids that are served */
     const char *token;       /* lease bearer; NULL: a fresh random one is made. copied */
     const char *model;       /* NULL "local-replay-model". copied. What the model list shows;
-                                an answer carries the name that the request asked for */
+                                an answer of the replay model carries the name that was asked */
     uint64_t max_body_bytes; /* 0: 64 MiB */
-    unsigned max_calls_per_turn; /* 0: 64 */
-    const char *private_dir;     /* unused by the replay backend: it keeps nothing of a body */
+    struct cf_relay_caps caps;
+    struct cf_relay_times times;
+    /* Kept by reference while the relay is open, NULL: none. `models`: names, each with one *
+     * at its end allowed; the other two as in proto/price-table and proto/model-script. */
+    json_t *models, *prices, *script;
+    const struct cf_relay_upstream *upstreams; /* none: the replay model answers */
+    unsigned upstream_count;
+    const char *private_dir; /* where a long request body waits in an unlinked file; NULL:
+                                bodies over 256 KiB cannot go upstream. copied */
     /* when a call has ended; may do anything but close the relay */
     void (*on_call)(void *user, const struct cf_relay_call *call);
     void *user;
     const struct cf_log *log;
 };
 
+/* CF_ERROR_CONFIG names what is wrong in script, prices, models or an upstream's URL. */
 CF_CHECKED int cf_relay_open(uv_loop_t *loop, const struct cf_relay_options *options,
                              struct cf_relay **ret_relay, struct cf_error *err);
 const char *cf_relay_token(const struct cf_relay *relay); /* never log it */
@@ -94,9 +144,9 @@ unsigned cf_relay_calls_in_flight(const struct cf_relay *relay);
 json_t *cf_relay_call_json(const struct cf_relay *relay, const struct cf_relay_call *call);
 json_t *cf_relay_ledger(const struct cf_relay *relay); /* array of rows (at most 1,000 kept,
                                                           then counted); new reference */
-/* {"served":N,"refused":N,"probes":N,"aborted":N,"input_tokens":N,"output_tokens":N,
- *  "request_bytes":N,"response_bytes":N,"rows_dropped":N}; served counts model calls only. New
- * reference. */
+/* {"served":N,"refused":N,"probes":N,"aborted":N,"faults":N,"input_tokens":N,"output_tokens":N,
+ *  "cache_read_tokens":N,"cache_write_tokens":N,"request_bytes":N,"response_bytes":N,"cost":X,
+ *  "rows_dropped":N}; served counts model calls only. New reference. */
 json_t *cf_relay_totals(const struct cf_relay *relay);
 /* Calls still open become aborted rows and their connections are reset; on_closed comes later,
  * from the loop. Connections must not be fed any more; they are forgotten by this call. */

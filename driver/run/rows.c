@@ -333,7 +333,7 @@ relay_start(struct cf_steps *steps, struct cf_error *err)
         .dialect_count = CF_COUNT(run->dialects),
         .dialects = run->release.dialects != 0 ? run->release.dialects : cf_provider_dialects("local-replay"),
         .model = run->options.model,
-        .max_calls_per_turn = run->options.max_calls_per_turn,
+        .caps.calls_per_turn = run->options.max_calls_per_turn,
         .on_call = on_call,
         .user = run,
         .log = &run->log,

@@ -40,7 +40,7 @@ io_consumed(void *user, size_t len)
     ((struct peer *)user)->consumed += len;
 }
 
-static const struct cf_http_io io = {io_write, io_shutdown, io_reset, io_consumed};
+static const struct cf_http_io io = {io_write, io_shutdown, io_reset, io_consumed, NULL};
 
 static void
 on_request(void *user, struct cf_http_conn *conn, const struct cf_http_request *request)

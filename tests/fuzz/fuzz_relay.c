@@ -38,7 +38,7 @@ io_consumed(void *user, size_t len)
 {
 }
 
-static const struct cf_http_io io = {io_write, io_end, io_end, io_consumed};
+static const struct cf_http_io io = {io_write, io_end, io_end, io_consumed, NULL};
 
 static void
 on_call(void *user, const struct cf_relay_call *call)
@@ -94,7 +94,7 @@ static long
 digest_of(const char *body, size_t len, size_t step)
 {
     static struct cf_needle prompt, prior;
-    struct cf_digest_needles needles = {&prompt, &prior};
+    struct cf_digest_needles needles = {&prompt, &prior, NULL, 0};
     struct cf_digest d;
     struct cf_error err;
 

@@ -57,7 +57,7 @@ io_consumed(void *user, size_t len)
     ((struct peer *)user)->consumed += len;
 }
 
-static const struct cf_http_io io = {io_write, io_shutdown, io_reset, io_consumed};
+static const struct cf_http_io io = {io_write, io_shutdown, io_reset, io_consumed, NULL};
 
 static void
 on_request(void *user, struct cf_http_conn *conn, const struct cf_http_request *request)
@@ -616,6 +616,147 @@ START_TEST(a_body_of_64_mib_passes_without_being_held)
 }
 END_TEST
 
+/* ---- tunnels, and the owner's clock ---------------------------------------------------- */
+
+static void
+io_end_write(void *user)
+{
+    cf_buf_adds(&((struct peer *)user)->out, "<half>");
+}
+
+static const struct cf_http_io tunnel_io = {io_write, io_shutdown, io_reset, io_consumed, io_end_write};
+
+#define READY "HTTP/1.1 200 Connection Established\r\n\r\n"
+
+static void
+tunnel_open(struct peer *peer, const struct cf_http_io *with, const char *behind)
+{
+    struct cf_buf text = {0};
+
+    memset(peer, 0, sizeof *peer);
+    peer->room = SIZE_MAX;
+    peer->mode = HOLD;
+    peer->conn = cf_http_conn_new(with, peer, &handler, peer, 0);
+    cf_buf_addf(&text, "CONNECT example.com:443 HTTP/1.1\r\nHost: example.com\r\n\r\n%s", behind);
+    cf_http_conn_feed(peer->conn, text.data, text.len);
+    cf_buf_release(&text);
+    ck_assert_uint_eq(peer->completes, 1);
+    ck_assert_str_eq(((const struct cf_http_request *)cf_http_conn_get_user(peer->conn))->path,
+                     "example.com:443");
+    ck_assert_int_eq(cf_http_reply_tunnel(peer->conn), 0);
+}
+
+static void
+tunnel_close(struct peer *peer)
+{
+    cf_http_conn_free(peer->conn);
+    cf_buf_release(&peer->out);
+    cf_buf_release(&peer->body);
+}
+
+START_TEST(a_tunnel_carries_bytes_both_ways_and_half_closes_either_way)
+{
+    struct peer peer;
+
+    tunnel_open(&peer, &tunnel_io, "early");
+    ck_assert_str_eq(peer.body.data, "early");
+    ck_assert_int_eq(cf_http_reply_body(peer.conn, "pong", 4), 0);
+    cf_http_conn_feed(peer.conn, "GET", 3);
+    ck_assert_str_eq(peer.body.data, "earlyGET");
+    cf_http_conn_eof(peer.conn);
+    ck_assert_uint_eq(peer.completes, 2); /* the peer's end; ours goes on */
+    ck_assert_uint_eq(peer.shutdowns, 0);
+    ck_assert_int_eq(cf_http_reply_body(peer.conn, "late", 4), 0);
+    ck_assert_int_eq(cf_http_reply_end(peer.conn), 0);
+    ck_assert_str_eq(peer.out.data, READY "ponglate");
+    ck_assert_uint_eq(peer.dones, 1);
+    ck_assert_uint_eq(peer.shutdowns, 1);
+    tunnel_close(&peer);
+
+    tunnel_open(&peer, &tunnel_io, "");
+    ck_assert_int_eq(cf_http_reply_end(peer.conn), 0);
+    ck_assert_str_eq(peer.out.data, READY "<half>");
+    ck_assert_uint_eq(peer.dones, 0);
+    cf_http_conn_feed(peer.conn, "more", 4);
+    ck_assert_str_eq(peer.body.data, "more");
+    cf_http_conn_eof(peer.conn);
+    ck_assert_uint_eq(peer.dones, 1);
+    ck_assert_uint_eq(peer.shutdowns, 1);
+    tunnel_close(&peer);
+}
+END_TEST
+
+START_TEST(a_tunnel_without_half_close_ends_with_its_answer)
+{
+    struct peer peer;
+
+    tunnel_open(&peer, &io, "");
+    ck_assert_int_eq(cf_http_reply_end(peer.conn), 0);
+    ck_assert_uint_eq(peer.dones, 1);
+    ck_assert_uint_eq(peer.shutdowns, 1);
+    tunnel_close(&peer);
+}
+END_TEST
+
+START_TEST(a_paused_tunnel_keeps_the_rest_and_its_end_for_later)
+{
+    struct peer peer;
+
+    tunnel_open(&peer, &tunnel_io, "");
+    peer.mode = PAUSING;
+    cf_http_conn_feed(peer.conn, "one", 3);
+    cf_http_conn_feed(peer.conn, "two", 3);
+    ck_assert_str_eq(peer.body.data, "one");
+    peer.mode = HOLD;
+    cf_http_conn_eof(peer.conn);
+    ck_assert_uint_eq(peer.completes, 1);
+    cf_http_conn_resume(peer.conn);
+    ck_assert_str_eq(peer.body.data, "onetwo");
+    ck_assert_uint_eq(peer.completes, 2);
+    cf_http_conn_gone(peer.conn);
+    ck_assert_uint_eq(peer.aborts, 1);
+    tunnel_close(&peer);
+}
+END_TEST
+
+START_TEST(waits_are_told_and_expire_each_in_its_way)
+{
+    struct peer peer = {.room = SIZE_MAX, .mode = HOLD};
+
+    peer.conn = cf_http_conn_new(&io, &peer, &handler, &peer, 0);
+    ck_assert_int_eq(cf_http_conn_waits(peer.conn), CF_HTTP_WAITS_FOR_REQUEST);
+    cf_http_conn_feed(peer.conn, "POST / HT", 9);
+    ck_assert_uint_eq(cf_http_conn_moved(peer.conn), 9);
+    ck_assert_int_eq(cf_http_conn_waits(peer.conn), CF_HTTP_WAITS_FOR_HEAD);
+    cf_http_conn_expire(peer.conn);
+    ck_assert_int_eq(strncmp(peer.out.data, "HTTP/1.1 408 ", 13), 0);
+    ck_assert_uint_eq(peer.malformed, 1);
+    ck_assert_uint_eq(peer.shutdowns, 1);
+    tunnel_close(&peer);
+
+    peer = (struct peer){.room = SIZE_MAX, .mode = HOLD};
+    peer.conn = cf_http_conn_new(&io, &peer, &handler, &peer, 0);
+    cf_http_conn_feed(peer.conn, "POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\nab", 40);
+    ck_assert_int_eq(cf_http_conn_waits(peer.conn), CF_HTTP_WAITS_FOR_BODY);
+    cf_http_conn_feed(peer.conn, "cd", 2);
+    ck_assert_int_eq(cf_http_conn_waits(peer.conn), CF_HTTP_WAITS_FOR_US);
+    peer.room = 3;
+    ck_assert_int_eq(cf_http_reply(peer.conn, 200, NULL, NULL, "x", 1), 0);
+    ck_assert_int_eq(cf_http_conn_waits(peer.conn), CF_HTTP_WAITS_FOR_READER);
+    cf_http_conn_expire(peer.conn);
+    ck_assert_uint_eq(peer.aborts, 1);
+    ck_assert_uint_eq(peer.resets, 1);
+    tunnel_close(&peer);
+
+    peer = (struct peer){.room = SIZE_MAX};
+    peer.conn = cf_http_conn_new(&io, &peer, &handler, &peer, 0);
+    cf_http_conn_expire(peer.conn);
+    ck_assert_uint_eq(peer.shutdowns, 1);
+    ck_assert_ptr_null(peer.out.data);
+    tunnel_close(&peer);
+}
+END_TEST
+
 UNIT_MAIN(
     "loop/http_server", tcase_add_test(tc, requests_survive_any_cut_and_are_answered_in_order);
     tcase_add_test(tc, single_bytes_in_and_single_bytes_out_make_the_same_answers);
@@ -637,4 +778,8 @@ UNIT_MAIN(
     tcase_add_test(tc, a_cut_answer_resets_the_connection);
     tcase_add_test(tc, a_connection_freed_inside_its_own_callback_is_not_touched_again);
     tcase_add_test(tc, more_bytes_than_any_credit_allows_cut_the_connection);
-    tcase_add_test(tc, a_body_of_64_mib_passes_without_being_held);)
+    tcase_add_test(tc, a_body_of_64_mib_passes_without_being_held);
+    tcase_add_test(tc, a_tunnel_carries_bytes_both_ways_and_half_closes_either_way);
+    tcase_add_test(tc, a_tunnel_without_half_close_ends_with_its_answer);
+    tcase_add_test(tc, a_paused_tunnel_keeps_the_rest_and_its_end_for_later);
+    tcase_add_test(tc, waits_are_told_and_expire_each_in_its_way);)

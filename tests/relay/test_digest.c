@@ -33,7 +33,7 @@ static int
 read_cut(struct cf_digest *d, const char *body, size_t cut, struct cf_error *err)
 {
     static struct cf_needle prompt, prior;
-    struct cf_digest_needles needles = {&prompt, &prior};
+    struct cf_digest_needles needles = {&prompt, &prior, NULL, 0};
 
     cf_needle_set(&prompt, "aab-aab-c");
     cf_needle_set(&prior, "old-1");

@@ -112,7 +112,7 @@ io_consumed(void *user, size_t len)
 {
 }
 
-static const struct cf_http_io io = {io_write, io_shutdown, io_reset, io_consumed};
+static const struct cf_http_io io = {io_write, io_shutdown, io_reset, io_consumed, NULL};
 
 static void
 on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
@@ -212,7 +212,7 @@ read_arguments(int argc, char **argv, struct program *program)
         else if (name == 'n' && cf_parse_u64(optarg, 0, 65535, &number))
             program->port = number;
         else if (name == 'c' && cf_parse_u64(optarg, 1, 1000000, &number))
-            program->options.max_calls_per_turn = (unsigned)number;
+            program->options.caps.calls_per_turn = (unsigned)number;
         else
             return -1;
     }
@@ -248,7 +248,7 @@ main(int argc, char **argv)
 
     signal(SIGPIPE, SIG_IGN);
     program.turn.turn = 1;
-    program.options.max_calls_per_turn = 1000000;
+    program.options.caps.calls_per_turn = 1000000;
     if (read_arguments(argc, argv, &program) < 0) {
         fprintf(stderr, "usage: relay --prompt NONCE --answer NONCE [--token T] [--model M] "
                         "[--port N] [--max-calls N]\n");
