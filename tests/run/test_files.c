@@ -4,6 +4,7 @@
 
 #include "tests/support/unit.h"
 
+#include <stdio.h>
 #include <string.h>
 
 START_TEST(a_path_out_of_the_sandbox_stays_beneath)
@@ -66,6 +67,25 @@ START_TEST(files_and_hooks_are_read)
 }
 END_TEST
 
+START_TEST(one_variable_is_one_string_of_the_kernel)
+{
+    static char json[131200];
+    struct cf_run_options o;
+    struct cf_error err = {0};
+
+    for (size_t value = 131069; value <= 131070; value++) { /* with "K=": 131,071 and one more */
+        size_t len = (size_t)snprintf(json, sizeof json, "{\"env\":{\"K\":\"");
+        memset(json + len, 'v', value);
+        strcpy(json + len + value, "\"}}");
+        ck_assert_int_eq(cf_run_options_decode(json, strlen(json), &o, &err), value == 131069 ? 0 : -1);
+        cf_run_options_done(&o);
+        memset(json, 0, sizeof json);
+    }
+    ck_assert_int_eq(err.kind, CF_ERROR_TOO_LARGE);
+    ck_assert_ptr_nonnull(strstr(err.text, "131,071"));
+}
+END_TEST
+
 START_TEST(what_is_wrong_with_files_and_hooks_is_named)
 {
     char many[1000] = "{\"hooks\":{\"pre_writeback\":[";
@@ -93,5 +113,5 @@ START_TEST(what_is_wrong_with_files_and_hooks_is_named)
 END_TEST
 
 UNIT_MAIN("run: files and hooks", tcase_add_test(tc, a_path_out_of_the_sandbox_stays_beneath);
-          tcase_add_test(tc, files_and_hooks_are_read);
+          tcase_add_test(tc, files_and_hooks_are_read); tcase_add_test(tc, one_variable_is_one_string_of_the_kernel);
           tcase_add_test(tc, what_is_wrong_with_files_and_hooks_is_named);)
