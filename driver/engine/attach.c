@@ -97,8 +97,7 @@ on_timeout(uv_timer_t *timer)
     end(attach, &err);
 }
 
-/* ---- what comes in
- * ------------------------------------------------------------------------------ */
+/* ---- what comes in ---------------------------------------------------------------------- */
 
 static int
 on_payload(void *user, unsigned type, const char *bytes, size_t len)
@@ -207,8 +206,7 @@ on_stream_end(void *user, const struct cf_error *why)
     }
 }
 
-/* ---- what goes out
- * ------------------------------------------------------------------------------ */
+/* ---- what goes out ---------------------------------------------------------------------- */
 
 static void
 on_open(void *user)
@@ -250,8 +248,7 @@ cf_attach_shutdown(struct cf_attach *attach)
         cf_stream_shutdown(attach->stream);
 }
 
-/* ---- open and close
- * ------------------------------------------------------------------------------- */
+/* ---- open and close --------------------------------------------------------------------- */
 
 static int
 make_request(struct cf_attach *attach, const char *id, struct cf_error *err)

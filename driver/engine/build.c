@@ -91,8 +91,7 @@ build_close(struct cf_build *build)
     uv_close((uv_handle_t *)&build->cut, on_cut_closed);
 }
 
-/* ---- the stream
- * ------------------------------------------------------------------------------------ */
+/* ---- the stream ------------------------------------------------------------------------- */
 
 /* "RUN false" of "Step 3/4 : RUN false". */
 static const char *
@@ -226,8 +225,7 @@ on_object(void *user, json_t *object)
         cf_engine_call_cancel(build->call);
 }
 
-/* ---- the end
- * ---------------------------------------------------------------------------------------- */
+/* ---- the end ---------------------------------------------------------------------------- */
 
 /* "line 4" of what was sent becomes the author's "line 3". */
 static void
@@ -326,8 +324,7 @@ on_answer(void *user, int status, const struct cf_engine_reply *reply,
     finish(user, status, reply != NULL ? reply->http_status : 0, &own);
 }
 
-/* ---- the beginning
- * ------------------------------------------------------------------------------------ */
+/* ---- the beginning ---------------------------------------------------------------------- */
 
 static void
 on_context_ready(void *user)

@@ -62,8 +62,7 @@ is_success(const struct cf_engine_call *call, int status)
            (call->request.also_ok != 0 && status == call->request.also_ok);
 }
 
-/* ---- what went wrong
- * ------------------------------------------------------------------------ */
+/* ---- what went wrong -------------------------------------------------------------------- */
 
 static void
 take_message(const char *body, size_t len, char *out, size_t size)
@@ -164,8 +163,7 @@ check_stream(const struct cf_engine_call *call, struct cf_error *err)
     return 0;
 }
 
-/* ---- what the HTTP client tells
- * ------------------------------------------------------------- */
+/* ---- what the HTTP client tells --------------------------------------------------------- */
 
 static void
 on_http_header(void *user, const char *name, const char *value)
@@ -274,8 +272,7 @@ on_http_done(void *user, const struct cf_http_result *result)
     call_free(call);
 }
 
-/* ---- starting
- * ------------------------------------------------------------------------------- */
+/* ---- starting --------------------------------------------------------------------------- */
 
 static int
 check_request(const struct cf_engine_request *request, struct cf_error *err)

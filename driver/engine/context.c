@@ -63,8 +63,7 @@ struct cf_context {
 static void pump(struct cf_context *context);
 static void close_file(struct cf_context *context);
 
-/* ---- ends
- * --------------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------- */
 
 static void
 level_release(struct level *level)
@@ -147,8 +146,7 @@ full_path(struct cf_context *context)
     return full;
 }
 
-/* ---- entries
- * -------------------------------------------------------------------------------------- */
+/* ---- entries ---------------------------------------------------------------------------- */
 
 static void
 put_entry(struct cf_context *context, const uv_stat_t *st, const char *link)
@@ -372,8 +370,7 @@ start_lstat(struct cf_context *context, const char *full)
     return uv_fs_lstat(context->loop, &context->request, full, on_lstat);
 }
 
-/* ---- what comes next
- * --------------------------------------------------------------------------------- */
+/* ---- what comes next -------------------------------------------------------------------- */
 
 static void
 next_chunk(struct cf_context *context)
@@ -503,8 +500,7 @@ cf_context_close(struct cf_context *context, void (*on_closed)(void *user), void
         (void)uv_cancel((uv_req_t *)&context->request); /* its callback comes either way */
 }
 
-/* ---- opening: what can be said before anything is sent
- * ------------------------------------------------ */
+/* ---- opening: what can be said before anything is sent ---------------------------------- */
 
 static bool
 is_empty_dir(const char *dir)

@@ -146,3 +146,70 @@ cf_dockerfile_author_line(const char *copy, size_t len, const json_t *labels, un
     cf_buf_release(&ours);
     return number - put_in;
 }
+
+/* The next word of an instruction, which may go on over several lines with remarks between
+ * them; empty at its end. */
+static const char *
+next_word(const char **at, const char *end, char escape, size_t *ret_len)
+{
+    const char *c = *at, *word;
+
+    for (bool line_begins = false; c < end; c++) {
+        if (line_begins && *c == '#')
+            while (c < end && *c != '\n')
+                c++;
+        if (c == end || (strchr(" \t\r\n", *c) == NULL && *c != escape))
+            break;
+        line_begins = *c == '\n' || (line_begins && (*c == ' ' || *c == '\t'));
+    }
+    for (word = c; c < end && strchr(" \t\r\n", *c) == NULL;)
+        c++;
+    *ret_len = (size_t)(c - word);
+    *at = c;
+    return word;
+}
+
+/* `line` begins with FROM and ends where the instruction ends. */
+static void
+take_base(const char *line, const char *end, char escape,
+          void (*on_base)(void *, const char *), void *user)
+{
+    char name[600];
+    size_t len;
+    const char *word = next_word(&line, end, escape, &len); /* FROM itself */
+
+    do
+        word = next_word(&line, end, escape, &len);
+    while (len > 2 && strncmp(word, "--", 2) == 0); /* --platform=... */
+    if (len == 0 || len >= sizeof name || memchr(word, '$', len) != NULL)
+        return;
+    memcpy(name, word, len);
+    name[len] = '\0';
+    if (strcasecmp(name, "scratch") != 0)
+        on_base(user, name);
+}
+
+void
+cf_dockerfile_bases(const char *text, size_t len, void (*on_base)(void *, const char *),
+                    void *user)
+{
+    const char *limit = text + len, *begin = NULL;
+    bool at_top = true, inside = false, in_from = false;
+    char escape = '\\';
+
+    while (text < limit) {
+        const char *end = memchr(text, '\n', (size_t)(limit - text));
+        size_t line = (size_t)((end != NULL ? end : limit) - text);
+        at_top = at_top && read_directive(text, line, &escape);
+        if (has_words(text, line)) {
+            if (!inside) {
+                begin = text;
+                in_from = is_from(text, line);
+            }
+            inside = goes_on(text, line, escape);
+            if (in_from && !inside)
+                take_base(begin, text + line, escape, on_base, user);
+        }
+        text += line + (end != NULL ? 1 : 0);
+    }
+}

@@ -1,5 +1,5 @@
-/* engine/dockerfile.h: the one change we make to an author's Dockerfile on its way to the
- * engine. */
+/* engine/dockerfile.h: what we read from an author's Dockerfile, and the one change we make to
+ * it on its way to the engine. This room's own header; pure. */
 #ifndef CF_ENGINE_DOCKERFILE_H
 #define CF_ENGINE_DOCKERFILE_H
 
@@ -23,5 +23,11 @@ bool cf_dockerfile_label(const char *text, size_t len, const json_t *labels,
  * count. `labels` as they were given then. */
 unsigned cf_dockerfile_author_line(const char *copy, size_t len, const json_t *labels,
                                    unsigned number);
+
+/* Calls `on_base` for each image a FROM names (borrowed until it returns), as far as it can be
+ * told without running the build: not "scratch", no name with a variable in it. The name of an
+ * earlier stage looks like an image's and is given too. */
+void cf_dockerfile_bases(const char *text, size_t len,
+                         void (*on_base)(void *user, const char *name), void *user);
 
 #endif

@@ -31,8 +31,7 @@ cf_endpoint_release(struct cf_endpoint *endpoint)
     *endpoint = (struct cf_endpoint){0};
 }
 
-/* ---- reading the URL ----------------------------------------------------------------------
- */
+/* ---- reading the URL -------------------------------------------------------------------- */
 
 static int
 parse_unix(const char *path, struct cf_endpoint *endpoint, struct cf_error *err)
@@ -152,8 +151,7 @@ cf_endpoint_parse(const char *text, bool is_tls, struct cf_endpoint *ret_endpoin
     return 0;
 }
 
-/* ---- TLS material --------------------------------------------------------------------------
- */
+/* ---- TLS material ----------------------------------------------------------------------- */
 
 /* Fills *ret_path when the file is there; absent is not an error. */
 static int
@@ -216,8 +214,7 @@ parse_with_env_tls(const char *text, const char *source, const char *config_dir,
     return 0;
 }
 
-/* ---- contexts
- * ------------------------------------------------------------------------------- */
+/* ---- contexts --------------------------------------------------------------------------- */
 
 static int
 from_context(const char *config_dir, const char *name, struct cf_endpoint *ret_endpoint,

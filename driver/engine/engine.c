@@ -51,8 +51,7 @@ ask_or_end(struct connecting *c, const char *path, cf_engine_done_fn *on_answer)
         connecting_end(c, &err);
 }
 
-/* ---- versions
- * -------------------------------------------------------------------------------- */
+/* ---- versions --------------------------------------------------------------------------- */
 
 /* "1.41" as 1041; 0 for anything else. */
 static unsigned
@@ -103,8 +102,7 @@ choose_version(struct cf_engine *engine, const char *newest, const char *oldest,
     return 0;
 }
 
-/* ---- info
- * -------------------------------------------------------------------------------------- */
+/* ---- info ------------------------------------------------------------------------------- */
 
 static bool
 has_security_option(const json_t *info, const char *wanted)
@@ -186,8 +184,7 @@ on_version(void *user, int status, const struct cf_engine_reply *reply,
     ask_or_end(c, "/info", on_info);
 }
 
-/* ---- ping
- * ---------------------------------------------------------------------------------------- */
+/* ---- ping ------------------------------------------------------------------------------- */
 
 static void
 on_ping_header(void *user, const char *name, const char *value)
@@ -281,8 +278,7 @@ cf_engine_connect(struct cf_engine *engine, uint64_t deadline_ms, cf_engine_conn
     return 0;
 }
 
-/* ---- open and close
- * ---------------------------------------------------------------------------- */
+/* ---- open and close --------------------------------------------------------------------- */
 
 int
 cf_engine_open(uv_loop_t *loop, const struct cf_engine_options *options,

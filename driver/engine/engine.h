@@ -282,6 +282,16 @@ typedef void cf_auth_done_fn(void *user, int status, const char *registry_auth,
                              const struct cf_error *err);
 int cf_engine_auth_find(struct cf_engine *, const char *registry, cf_auth_done_fn *,
                         void *user, struct cf_error *);
+/*
+ * X-Registry-Config for a build: the credentials of every registry that a FROM of the
+ * context's Dockerfile names, looked up one after the other. Returns 1, and never calls done,
+ * when no FROM names a registry. Else 0, and done comes once with the header value (borrowed
+ * until return), or NULL when there are no credentials; a lookup that fails is logged and left
+ * out, since the image may be public. `context_dir` and `dockerfile` (NULL: Dockerfile) are
+ * read during the call.
+ */
+int cf_engine_auth_bases(struct cf_engine *, const char *context_dir, const char *dockerfile,
+                         cf_auth_done_fn *, void *user, struct cf_error *);
 /* The header value for a plain user and password; returned: yours. */
 char *cf_engine_auth_basic(const char *user, const char *password, const char *registry);
 

@@ -22,7 +22,7 @@
 struct cf_engine_helper {
     struct cf_engine *engine;
     struct cf_engine_helper *prev, *next;
-    cf_auth_done_fn *done;
+    cf_auth_json_fn *done;
     void *user;
     char *registry, *program;
     json_t *config;
@@ -88,11 +88,8 @@ report(struct cf_engine_helper *helper)
         return;
     helper->reported = true;
     bool failed = helper->err.kind != CF_ERROR_NONE;
-    char *header = !failed && helper->auth != NULL ? cf_auth_encode(helper->auth) : NULL;
-    if (!failed && helper->auth != NULL && header == NULL)
-        failed = cf_error_memory(&helper->err) < 0;
-    helper->done(helper->user, failed ? -1 : 0, header, failed ? &helper->err : NULL);
-    cf_auth_wipe(header);
+    helper->done(helper->user, failed ? -1 : 0, failed ? NULL : helper->auth,
+                 failed ? &helper->err : NULL);
     close_handle((uv_handle_t *)&helper->timer);
     close_handle((uv_handle_t *)&helper->in);
     close_handle((uv_handle_t *)&helper->out);
@@ -107,8 +104,7 @@ kill_helper(struct cf_engine_helper *helper)
         (void)uv_process_kill(&helper->process, SIGKILL); /* already gone is as good */
 }
 
-/* ---- the program
- * --------------------------------------------------------------------------------- */
+/* ---- the program ------------------------------------------------------------------------ */
 
 static void
 take_answer(struct cf_engine_helper *helper)
@@ -284,8 +280,8 @@ look_up(struct cf_engine_helper *helper)
 }
 
 int
-cf_engine_auth_find(struct cf_engine *engine, const char *registry, cf_auth_done_fn *done,
-                    void *user, struct cf_error *err)
+cf_engine_auth_look_up(struct cf_engine *engine, const char *registry, cf_auth_json_fn *done,
+                       void *user, struct cf_error *err)
 {
     if (engine->is_closing)
         return cf_error_set(err, CF_ERROR_CANCELED, 0,
@@ -316,6 +312,44 @@ cf_engine_auth_find(struct cf_engine *engine, const char *registry, cf_auth_done
     look_up(helper);
     uv_update_time(engine->loop);
     uv_timer_start(&helper->timer, on_timer, helper->runs ? HELPER_MS : 0, 0);
+    return 0;
+}
+
+/* Turns the value into a header for whoever asked. */
+struct find {
+    cf_auth_done_fn *done;
+    void *user;
+};
+
+static void
+on_looked_up(void *user, int status, json_t *auth, const struct cf_error *err)
+{
+    struct find find = *(struct find *)user;
+    struct cf_error own = {0};
+    char *header = status == 0 && auth != NULL ? cf_auth_encode(auth) : NULL;
+
+    free(user);
+    if (status == 0 && auth != NULL && header == NULL) {
+        status = cf_error_memory(&own);
+        err = &own;
+    }
+    find.done(find.user, status, header, err);
+    cf_auth_wipe(header);
+}
+
+int
+cf_engine_auth_find(struct cf_engine *engine, const char *registry, cf_auth_done_fn *done,
+                    void *user, struct cf_error *err)
+{
+    struct find *find = calloc(1, sizeof *find);
+
+    if (find == NULL)
+        return cf_error_memory(err);
+    *find = (struct find){done, user};
+    if (cf_engine_auth_look_up(engine, registry, on_looked_up, find, err) < 0) {
+        free(find);
+        return -1;
+    }
     return 0;
 }
 

@@ -39,8 +39,7 @@ struct cf_ignore {
     bool has_brings_back;
 };
 
-/* ---- reading
- * --------------------------------------------------------------------------------- */
+/* ---- reading ---------------------------------------------------------------------------- */
 
 /* Removes ".", doubled slashes and what ".." takes back, and slashes at both ends. */
 static void
@@ -283,8 +282,7 @@ cf_ignore_keep(struct cf_ignore *ignore, const char *path, struct cf_error *err)
     return rc;
 }
 
-/* ---- matching
- * --------------------------------------------------------------------------------- */
+/* ---- matching --------------------------------------------------------------------------- */
 
 static bool
 class_has(const char *text, const struct token *token, char byte)

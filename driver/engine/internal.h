@@ -31,6 +31,11 @@ void cf_engine_free_if_closed(struct cf_engine *engine);
 /* engine/auth.c: ends every helper; each reports CF_ERROR_CANCELED first. */
 void cf_engine_helpers_cancel(struct cf_engine *engine);
 
+/* cf_engine_auth_find with the value itself: `auth` (borrowed until return) or NULL. */
+typedef void cf_auth_json_fn(void *user, int status, json_t *auth, const struct cf_error *err);
+int cf_engine_auth_look_up(struct cf_engine *engine, const char *registry, cf_auth_json_fn *done,
+                           void *user, struct cf_error *err);
+
 /* Where requests and attach streams go. */
 struct cf_stream_target cf_engine_target(const struct cf_engine *engine);
 

@@ -148,8 +148,7 @@ cf_engine_events(struct cf_engine *engine, const char *label, uint64_t deadline_
     return cf_engine_send(engine, &path, request, done, user, ret_call, err);
 }
 
-/* ---- archives
- * --------------------------------------------------------------------------------- */
+/* ---- archives --------------------------------------------------------------------------- */
 
 static struct cf_buf
 archive_path(const char *id, const char *inside)
@@ -203,8 +202,7 @@ cf_engine_archive_get(struct cf_engine *engine, const char *id, const char *path
                           done, user, ret_call, err);
 }
 
-/* ---- volumes and networks
- * ---------------------------------------------------------------------- */
+/* ---- volumes and networks --------------------------------------------------------------- */
 
 int
 cf_engine_volume_create(struct cf_engine *engine, const char *name, json_t *labels,

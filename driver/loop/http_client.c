@@ -367,8 +367,7 @@ on_read(char *to, size_t one, size_t size, void *user)
     return (size_t)put;
 }
 
-/* ---- setting up --------------------------------------------------------------------------
- */
+/* ---- setting up ------------------------------------------------------------------------- */
 
 static int
 add_header(struct cf_http_call *call, const char *line)

@@ -95,8 +95,7 @@ fail(struct tls_side *side, CURLcode code)
     cf_stream_end(&side->base, &err);
 }
 
-/* ---- moving bytes --------------------------------------------------------------------------
- */
+/* ---- moving bytes ----------------------------------------------------------------------- */
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
@@ -237,8 +236,7 @@ side_close(struct cf_stream *base)
 static const struct cf_stream_kind tls_kind = {side_write, side_shutdown, side_local_address,
                                                side_close};
 
-/* ---- connecting ----------------------------------------------------------------------------
- */
+/* ---- connecting ------------------------------------------------------------------------- */
 
 static void
 on_connected(struct cf_curl_uv *curl, CURL *easy, CURLcode code)

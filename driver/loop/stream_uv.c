@@ -89,8 +89,7 @@ on_connect_timeout(uv_timer_t *timer)
     fail_connect(timer->data, UV_ETIMEDOUT);
 }
 
-/* ---- reading and writing ------------------------------------------------------------------
- */
+/* ---- reading and writing ---------------------------------------------------------------- */
 
 static void
 on_alloc(uv_handle_t *handle, size_t wish, uv_buf_t *buf)
@@ -187,8 +186,7 @@ side_close(struct cf_stream *base)
 static const struct cf_stream_kind uv_kind = {side_write, side_shutdown, side_local_address,
                                               side_close};
 
-/* ---- connecting ----------------------------------------------------------------------------
- */
+/* ---- connecting ------------------------------------------------------------------------- */
 
 static void
 on_connected(uv_connect_t *request, int status)

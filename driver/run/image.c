@@ -24,6 +24,7 @@ static const struct cf_step by_reference[] = {
 static const struct cf_step by_build[] = {
     { "open registry",    cf_image_registry_start, cf_image_registry_end, NULL, 0 },
     { "list images",      cf_image_list_start,     NULL, cf_image_abort_call, 0 },
+    { "find credentials", cf_image_bases_login_start, NULL, cf_image_login_abort, 0 },
     { "build image",      cf_image_build_start,    cf_image_build_undo, cf_image_build_abort, 0 },
     { "name base images", cf_image_bases_start,    NULL, cf_image_abort_call, 0 },
     { "credentials",      cf_image_own_auth_start, NULL, NULL, 0 },
@@ -57,9 +58,7 @@ cf_image_abort_call(struct cf_steps *steps)
     cf_engine_call_cancel(cf_container_of(steps, struct cf_image, steps)->call);
 }
 
-/* ---- the end
- * ---------------------------------------------------------------------------------------------
- */
+/* ---- the end ---------------------------------------------------------------------------- */
 
 static void
 image_free(struct cf_image *image)
@@ -68,7 +67,10 @@ image_free(struct cf_image *image)
         memset(image->auth, 0, strlen(image->auth));
     if (image->registry_password != NULL)
         memset(image->registry_password, 0, strlen(image->registry_password));
+    if (image->bases_auth != NULL)
+        memset(image->bases_auth, 0, strlen(image->bases_auth));
     free(image->auth);
+    free(image->bases_auth);
     free(image->registry_user);
     free(image->registry_password);
     free(image->registry_dir);
@@ -120,9 +122,7 @@ close_handles(struct cf_image *image)
     uv_close((uv_handle_t *)&image->deadline, on_handle_closed);
 }
 
-/* ---- the story
- * --------------------------------------------------------------------------------------------
- */
+/* ---- the story -------------------------------------------------------------------------- */
 
 static void
 on_steps_done(struct cf_steps *steps)
@@ -179,9 +179,7 @@ on_begin(uv_timer_t *timer)
     cf_steps_run(&image->steps);
 }
 
-/* ---- opening
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- opening ---------------------------------------------------------------------------- */
 
 static int
 check_reference(struct cf_image *image, struct cf_error *err)

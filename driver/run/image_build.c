@@ -31,8 +31,7 @@ tell_progress(struct cf_image *image, const char *what, json_t *object)
         image->events.on_progress(image->user, what, object);
 }
 
-/* ---- the registry
- * --------------------------------------------------------------------------------------- */
+/* ---- the registry ----------------------------------------------------------------------- */
 
 static int
 make_secrets(struct cf_image *image, struct cf_error *err)
@@ -170,8 +169,7 @@ cf_image_registry_end(struct cf_steps *steps, struct cf_error *err)
     return 0;
 }
 
-/* ---- what is there before
- * -------------------------------------------------------------------------------- */
+/* ---- what is there before --------------------------------------------------------------- */
 
 static void
 on_listed(void *user, int status, const struct cf_engine_reply *reply,
@@ -203,9 +201,44 @@ cf_image_list_start(struct cf_steps *steps, struct cf_error *err)
     return cf_engine_image_list_all(image->engine, on_listed, image, &image->call, err);
 }
 
-/* ---- build
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- credentials for base images -------------------------------------------------------- */
+
+static void
+on_bases_credentials(void *user, int status, const char *registry_config,
+                     const struct cf_error *err)
+{
+    struct cf_image *image = cf_image_lookup_end(user);
+    struct cf_error own = {0};
+
+    if (image == NULL)
+        return;
+    if (status == 0) {
+        status = cf_str_copy(&image->bases_auth, registry_config, &own);
+        err = &own;
+    }
+    cf_image_settle(image, status, status < 0 ? err : NULL);
+}
+
+int
+cf_image_bases_login_start(struct cf_steps *steps, struct cf_error *err)
+{
+    struct cf_image *image = image_of(steps);
+    struct image_lookup *lookup = cf_image_lookup_begin(image);
+
+    if (lookup == NULL)
+        return cf_error_memory(err);
+    int rc = cf_engine_auth_bases(image->engine, image->build_context, image->dockerfile,
+                                  on_bases_credentials, lookup, err);
+    if (rc == 0)
+        return 0;
+    (void)cf_image_lookup_end(lookup); /* nobody will call */
+    if (rc < 0)
+        return -1;
+    cf_steps_settle(steps, 0);
+    return 0;
+}
+
+/* ---- build ------------------------------------------------------------------------------ */
 
 static void
 on_built(void *user, int status, const struct cf_build_result *result,
@@ -257,6 +290,7 @@ cf_image_build_start(struct cf_steps *steps, struct cf_error *err)
         cf_owner_labels(image->owner, image->run_id, "image", image->label_deadline_unix);
     if (options.labels == NULL)
         return cf_error_memory(err);
+    options.registry_config = image->bases_auth;
     image->build_begun = true;
     image->proven = false; /* until the sweep has looked */
     int rc = cf_build_open(image->engine, &options, on_built, image, &image->build, err);
@@ -288,9 +322,7 @@ cf_image_build_undo(struct cf_steps *steps, struct cf_error *err)
     return cf_image_sweep_start(image, image->close_until_ms, on_swept, err);
 }
 
-/* ---- base images
- * --------------------------------------------------------------------------------------------
- */
+/* ---- base images ------------------------------------------------------------------------ */
 
 static void
 name_base(struct cf_image *image, const json_t *entry)
@@ -332,9 +364,7 @@ cf_image_bases_start(struct cf_steps *steps, struct cf_error *err)
     return cf_engine_image_list_all(image->engine, on_bases_listed, image, &image->call, err);
 }
 
-/* ---- push
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- push ------------------------------------------------------------------------------- */
 
 int
 cf_image_own_auth_start(struct cf_steps *steps, struct cf_error *err)
@@ -438,8 +468,7 @@ cf_image_push_start(struct cf_steps *steps, struct cf_error *err)
                                 image, &image->call, err);
 }
 
-/* ---- the local name goes
- * ---------------------------------------------------------------------------------------- */
+/* ---- the local name goes ---------------------------------------------------------------- */
 
 static void
 on_untagged(void *user, int status, const struct cf_engine_reply *reply,

@@ -44,7 +44,8 @@ struct cf_image {
     json_t
         *before;  /* {image id: true} of everything there before the build; NULL: not listed */
     json_t *made; /* {id or its beginning: true} of what the build stream named */
-    char *tail;   /* last lines of the build */
+    char *bases_auth;              /* X-Registry-Config, or NULL */
+    char *tail;                    /* last lines of the build */
     bool build_begun, was_cut_off; /* a canceled build's last step may still come to its end */
     char open_step[16], open_container[80], last_image[80]; /* of a build that was cut off */
     struct cf_image_sweep *sweep;
@@ -69,6 +70,12 @@ uint64_t cf_image_left_ms(uint64_t until_ms);
 void cf_image_settle(struct cf_image *image, int status, const struct cf_error *err);
 void cf_image_abort_call(struct cf_steps *steps);
 
+/* A look-up of credentials outlives a canceled image: a helper's answer may come after nobody
+ * waits for it. begin: NULL when out of memory. end: frees it; the image, or NULL when it does
+ * not wait any more. */
+struct image_lookup *cf_image_lookup_begin(struct cf_image *image);
+struct cf_image *cf_image_lookup_end(struct image_lookup *lookup);
+
 /* Rows of both tables (image_resolve.c). */
 int cf_image_inspect_start(struct cf_steps *steps, struct cf_error *err);
 int cf_image_login_start(struct cf_steps *steps, struct cf_error *err);
@@ -81,6 +88,7 @@ int cf_image_registry_start(struct cf_steps *steps, struct cf_error *err);
 int cf_image_registry_end(struct cf_steps *steps,
                           struct cf_error *err); /* as a row, and as its undo */
 int cf_image_list_start(struct cf_steps *steps, struct cf_error *err);
+int cf_image_bases_login_start(struct cf_steps *steps, struct cf_error *err);
 int cf_image_build_start(struct cf_steps *steps, struct cf_error *err);
 int cf_image_build_undo(struct cf_steps *steps, struct cf_error *err);
 void cf_image_build_abort(struct cf_steps *steps);

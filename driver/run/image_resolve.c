@@ -23,8 +23,7 @@ full_reference(const struct cf_image *image, char *out, size_t size)
     snprintf(out, size, "%s@%s", image->ref.repo, image->ref.digest);
 }
 
-/* ---- inspect
- * ---------------------------------------------------------------------------------------- */
+/* ---- inspect ---------------------------------------------------------------------------- */
 
 static void
 on_inspected(void *user, int status, const struct cf_engine_reply *reply,
@@ -61,25 +60,42 @@ cf_image_inspect_start(struct cf_steps *steps, struct cf_error *err)
                                    err);
 }
 
-/* ---- credentials
- * ------------------------------------------------------------------------------------- */
+/* ---- credentials ------------------------------------------------------------------------ */
 
-/* Outlives a canceled image: a helper's answer may come after nobody waits for it. */
 struct image_lookup {
-    struct cf_image *image;
+    struct cf_image *image; /* NULL once nobody waits */
 };
+
+struct image_lookup *
+cf_image_lookup_begin(struct cf_image *image)
+{
+    struct image_lookup *lookup = calloc(1, sizeof *lookup);
+
+    if (lookup != NULL)
+        lookup->image = image;
+    image->lookup = lookup;
+    return lookup;
+}
+
+struct cf_image *
+cf_image_lookup_end(struct image_lookup *lookup)
+{
+    struct cf_image *image = lookup->image;
+
+    if (image != NULL)
+        image->lookup = NULL;
+    free(lookup);
+    return image;
+}
 
 static void
 on_credentials(void *user, int status, const char *registry_auth, const struct cf_error *err)
 {
-    struct image_lookup *lookup = user;
-    struct cf_image *image = lookup->image;
+    struct cf_image *image = cf_image_lookup_end(user);
     struct cf_error own = {0};
 
-    free(lookup);
     if (image == NULL)
         return;
-    image->lookup = NULL;
     if (status == 0) {
         status = cf_str_copy(&image->auth, registry_auth, &own);
         err = &own;
@@ -96,16 +112,14 @@ cf_image_login_start(struct cf_steps *steps, struct cf_error *err)
         cf_steps_settle(steps, 0);
         return 0;
     }
-    struct image_lookup *lookup = calloc(1, sizeof *lookup);
+    struct image_lookup *lookup = cf_image_lookup_begin(image);
     if (lookup == NULL)
         return cf_error_memory(err);
-    lookup->image = image;
     if (cf_engine_auth_find(image->engine, image->ref.domain, on_credentials, lookup, err) <
         0) {
-        free(lookup);
+        (void)cf_image_lookup_end(lookup); /* nobody will call */
         return -1;
     }
-    image->lookup = lookup;
     return 0;
 }
 
@@ -121,9 +135,7 @@ cf_image_login_abort(struct cf_steps *steps)
     cf_steps_settle(steps, -1);
 }
 
-/* ---- pull
- * ---------------------------------------------------------------------------------------------
- */
+/* ---- pull ------------------------------------------------------------------------------- */
 
 static bool
 has_word(const char *text, const char *const *words)
@@ -207,9 +219,7 @@ cf_image_pull_start(struct cf_steps *steps, struct cf_error *err)
                                 image, &image->call, err);
 }
 
-/* ---- check
- * --------------------------------------------------------------------------------------------
- */
+/* ---- check ------------------------------------------------------------------------------ */
 
 static int
 check_platform(const struct cf_image *image, struct cf_error *err)

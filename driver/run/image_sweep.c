@@ -40,8 +40,7 @@ struct cf_image_sweep {
 static int look(struct cf_image_sweep *sweep, struct cf_error *err);
 static void remove_next(struct cf_image_sweep *sweep);
 
-/* ---- whose image is it
- * -------------------------------------------------------------------------------- */
+/* ---- whose image is it ------------------------------------------------------------------ */
 
 bool
 cf_image_was_named(const struct cf_image *image, const char *id)
@@ -135,9 +134,7 @@ cf_image_is_ours(const struct cf_image *image, const json_t *entry, const json_t
     return false;
 }
 
-/* ---- the end
- * --------------------------------------------------------------------------------------------
- */
+/* ---- the end ---------------------------------------------------------------------------- */
 
 static void
 on_pause_closed(uv_handle_t *handle)
@@ -199,9 +196,7 @@ report_unknown(struct cf_image_sweep *sweep, const struct cf_error *err)
     finish(sweep, false);
 }
 
-/* ---- one pass
- * ---------------------------------------------------------------------------------------------
- */
+/* ---- one pass --------------------------------------------------------------------------- */
 
 static void
 on_pause(uv_timer_t *timer)
@@ -359,8 +354,7 @@ list(struct cf_image_sweep *sweep, struct cf_error *err)
                           &sweep->image->call, err);
 }
 
-/* ---- a canceled build's last step
- * ---------------------------------------------------------------------- */
+/* ---- a canceled build's last step ------------------------------------------------------- */
 
 static void
 on_step_container(void *user, int status, const struct cf_engine_reply *reply,

@@ -65,6 +65,45 @@ START_TEST(a_label_that_needs_quoting_is_not_put_in)
 }
 END_TEST
 
-UNIT_MAIN("engine/dockerfile", tcase_add_test(tc, a_label_stands_behind_each_from);
+START_TEST(line_numbers_are_counted_as_the_author_counts)
+{
+    static const char text[] = "FROM a\nRUN b\nFROM \\\n c\nRUN d\n";
+    static const unsigned authors[] = {1, 2, 2, 3, 4, 5, 5}; /* lines 2 and 6 were put in */
+    json_t *labels = json_pack("{s:s}", "k", "v");
+    struct cf_buf out;
+
+    cf_buf_init(&out, 0);
+    ck_assert(cf_dockerfile_label(text, sizeof text - 1, labels, &out));
+    for (unsigned line = 1; line <= 7; line++)
+        ck_assert_uint_eq(cf_dockerfile_author_line(out.data, out.len, labels, line),
+                          authors[line - 1]);
+    cf_buf_release(&out);
+    json_decref(labels);
+}
+END_TEST
+
+static void
+add_base(void *user, const char *name)
+{
+    strcat(user, name);
+    strcat(user, " ");
+}
+
+START_TEST(base_images_are_found_in_each_from)
+{
+    static const char text[] =
+        "# escape=\\\nARG v=1\nFROM scratch AS s\nfrom --platform=$X ghcr.io/a/b:1 AS b\n"
+        "FROM \\\n  # remark\n  c\nFROM x:$v\nRUN FROM d\nFROM e";
+    char found[200] = "";
+
+    cf_dockerfile_bases(text, sizeof text - 1, add_base, found);
+    ck_assert_str_eq(found, "ghcr.io/a/b:1 c e ");
+}
+END_TEST
+
+UNIT_MAIN("engine/dockerfile",
+          tcase_add_test(tc, line_numbers_are_counted_as_the_author_counts);
+          tcase_add_test(tc, base_images_are_found_in_each_from);
+          tcase_add_test(tc, a_label_stands_behind_each_from);
           tcase_add_test(tc, what_has_no_from_is_left_alone);
           tcase_add_test(tc, a_label_that_needs_quoting_is_not_put_in);)

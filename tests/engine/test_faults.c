@@ -338,8 +338,7 @@ START_TEST(an_endless_head_and_an_endless_body_are_bounded)
 }
 END_TEST
 
-/* ---- no connection at all
- * ------------------------------------------------------------------------ */
+/* ---- no connection at all --------------------------------------------------------------- */
 
 static int
 connect_url(struct live *live, const char *url)
@@ -443,9 +442,7 @@ START_TEST(a_name_without_an_address_says_so)
 }
 END_TEST
 
-/* ---- attach
- * --------------------------------------------------------------------------------------------
- */
+/* ---- attach ----------------------------------------------------------------------------- */
 
 struct attached {
     int heads, ends, closes;

@@ -10,8 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- frames
- * ------------------------------------------------------------------------------------ */
+/* ---- frames ----------------------------------------------------------------------------- */
 
 static int
 collect(void *user, unsigned type, const char *bytes, size_t len)
@@ -66,8 +65,7 @@ START_TEST(what_is_no_frame_header_is_refused)
 }
 END_TEST
 
-/* ---- objects
- * ------------------------------------------------------------------------------------ */
+/* ---- objects ---------------------------------------------------------------------------- */
 
 static int
 count(void *user, json_t *object)
@@ -150,8 +148,7 @@ START_TEST(the_error_of_an_object_is_errordetail_before_error)
 }
 END_TEST
 
-/* ---- head
- * ----------------------------------------------------------------------------------------- */
+/* ---- head ------------------------------------------------------------------------------- */
 
 START_TEST(a_head_survives_any_cut_and_leaves_the_rest)
 {
@@ -199,8 +196,7 @@ START_TEST(a_head_that_is_none_or_too_long_is_refused)
 }
 END_TEST
 
-/* ---- references
- * -------------------------------------------------------------------------------------- */
+/* ---- references ------------------------------------------------------------------------- */
 
 #define HEX64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 

@@ -199,8 +199,7 @@ inspect(struct want *want, const char *ref)
     return want->live.status;
 }
 
-/* ---- a registry with one image
- * ------------------------------------------------------------------- */
+/* ---- a registry with one image ---------------------------------------------------------- */
 
 struct shelf {
     struct cf_registry *registry;
@@ -264,8 +263,7 @@ shelf_close(struct shelf *shelf, struct want *want)
     live_remove_dir(shelf->dir);
 }
 
-/* ---- by reference
- * ----------------------------------------------------------------------------------- */
+/* ---- by reference ----------------------------------------------------------------------- */
 
 START_TEST(a_tag_is_refused_with_the_command_that_resolves_it)
 {
@@ -277,9 +275,9 @@ START_TEST(a_tag_is_refused_with_the_command_that_resolves_it)
     options.reference = "ghcr.io/some/harness:1.2";
     ck_assert_int_lt(open_image(&want, &options), 0);
     ck_assert_int_eq(want.err.kind, CF_ERROR_CONFIG);
-    ck_assert_ptr_nonnull(
-        strstr(want.err.fix, "docker buildx imagetools inspect ghcr.io/some/harness:1.2 "
-                             "--format '{{.Manifest.Digest}}'"));
+    ck_assert_ptr_nonnull(strstr(want.err.fix,
+                                 "docker buildx imagetools inspect ghcr.io/some/harness:1.2 "
+                                 "--format '{{.Manifest.Digest}}'"));
     ck_assert_ptr_nonnull(
         strstr(want.err.fix,
                "docker inspect --format '{{index .RepoDigests 0}}' ghcr.io/some/harness:1.2"));
@@ -405,8 +403,48 @@ START_TEST(a_private_image_needs_the_credentials_of_config_json)
 }
 END_TEST
 
-/* ---- by build context
- * ---------------------------------------------------------------------------------- */
+START_TEST(a_private_base_image_is_pulled_for_the_build_and_stays)
+{
+    struct want want;
+    struct shelf shelf;
+    char dir[64] = "/tmp/cf-image-config-XXXXXX", path[100], text[300], context[64], more[300];
+    struct cf_engine_options with = {.docker_config_dir = dir};
+
+    if (!begin(&want, "a_private_base_image_is_pulled_for_the_build_and_stays"))
+        return;
+    shelf_open(&shelf, &want, "someone", "secret");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/config.json", dir);
+    FILE *file = fopen(path, "w");
+    snprintf(text, sizeof text,
+             "{\"auths\":{\"%.*s\":{\"username\":\"someone\",\"password\":\"secret\"}}}",
+             (int)strcspn(shelf.repo, "/"), shelf.repo);
+    fputs(text, file);
+    fclose(file);
+    snprintf(more, sizeof more, "FROM %s\nRUN echo x > /x", shelf.reference);
+    ck_assert_int_eq(live_context(context, more), 0);
+    struct cf_engine *first = want.live.engine;
+    ck_assert_int_eq(cf_engine_open(&want.live.loop, &with, &want.live.engine, &want.err), 0);
+    ck_assert_int_eq(
+        cf_engine_connect(want.live.engine, 15000, live_on_connect, &want.live, &want.err), 0);
+    live_wait(&want.live);
+    struct cf_image_options options = options_of(&want);
+    options.build_context = context;
+    ck_assert_msg(resolve(&want, &options) == 0, "%s\n%s", want.err.text, want.tail);
+    ck_assert_int_eq(want.warnings, 1);
+    ck_assert_ptr_nonnull(strstr(want.warning, shelf.repo));
+    close_image(&want);
+    ck_assert_int_eq(inspect(&want, shelf.reference), 0); /* not ours to remove */
+    struct live other = {0};
+    cf_engine_close(first, live_on_closed, &other);
+    shelf_close(&shelf, &want);
+    live_remove_dir(dir);
+    live_remove_dir(context);
+    end(&want, NULL);
+}
+END_TEST
+
+/* ---- by build context ------------------------------------------------------------------- */
 
 START_TEST(a_context_becomes_an_image_with_a_digest_and_then_nothing)
 {
@@ -492,7 +530,7 @@ START_TEST(a_close_at_any_instant_leaves_nothing)
     char context[64];
 
     ck_assert_int_eq(live_context(context, dockerfile), 0);
-    for (unsigned at_ms = 0; at_ms < 3600; at_ms += at_ms < 40 ? 13 : 97) {
+    for (unsigned at_ms = 0; at_ms < 3600; at_ms += at_ms < 40 ? 13 : 151) {
         struct want want;
         if (!begin(&want, "a_close_at_any_instant_leaves_nothing"))
             break;
@@ -565,6 +603,7 @@ UNIT_MAIN("run/live_image",
           tcase_add_test(tc, a_missing_image_is_pulled_and_stays_and_policies_hold);
           tcase_add_test(tc, an_unknown_digest_is_not_found);
           tcase_add_test(tc, a_private_image_needs_the_credentials_of_config_json);
+          tcase_add_test(tc, a_private_base_image_is_pulled_for_the_build_and_stays);
           tcase_add_test(tc, a_context_becomes_an_image_with_a_digest_and_then_nothing);
           tcase_add_test(tc, a_failed_build_leaves_nothing_and_shows_its_last_lines);
           tcase_add_test(tc, an_empty_context_is_refused_and_nothing_was_made);
