@@ -61,18 +61,6 @@ cf_signals_close(struct cf_signals *signals)
 }
 
 int
-cf_cli_catalog(int argc, char **argv)
-{
-    json_t *catalog = cf_catalog_json();
-    char *text = cf_json_dump(catalog, NULL);
-
-    puts(text != NULL ? text : "{}");
-    free(text);
-    json_decref(catalog);
-    return 0;
-}
-
-int
 cf_cli_version(int argc, char **argv)
 {
     printf("cfrunner %s\nlibrary  %s\nengine   Docker Engine API 1.41 and up\n"

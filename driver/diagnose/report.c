@@ -157,8 +157,8 @@ put_timeline(const struct page *p, json_t *result)
 
     for (size_t i = 0; i < CF_COUNT(phases); i++) {
         json_t *ms = json_object_get(timings, phases[i][0]);
-        if (ms == NULL)
-            continue;
+        if (json_integer_value(ms) == 0)
+            continue; /* not reached, or too short to see */
         (void)snprintf(line + strlen(line), sizeof line - strlen(line), "%s%s %lld", *line ? " \xc2\xb7 " : "",
                        phases[i][1], (long long)json_integer_value(ms));
     }
