@@ -29,6 +29,10 @@ struct cf_launch_flags {
     const char *builtin_tools, *continuity, *resume_state, *checkpoint_out, *elicitation, *mode;
     uint64_t context_window, compaction_trigger, cancel_ms, interrupt_ms;
     bool fs, terminal, drain;
+    /* run: its journal */
+    const char *journal, *identity, *repository_id, *thread_id;
+    struct cf_flag_list claim_paths;
+    uint64_t claim_ms;
 };
 
 struct cf_launch {
@@ -49,6 +53,9 @@ CF_CHECKED int cf_launch_files(const struct cf_launch_flags *flags, json_t *opti
 /* launch_acp.c: ACP sessions, into the same; launch->release is there already. */
 CF_CHECKED int cf_launch_acp(const struct cf_launch_flags *flags, const struct cf_launch *launch, json_t *options,
                              struct cf_error *err);
+
+/* launch_journal.c: the journal of a run. Only `run` has these flags. */
+CF_CHECKED int cf_launch_journal(const struct cf_launch_flags *flags, json_t *options, struct cf_error *err);
 
 /* A whole file, at most `limit` bytes; returned: yours. "-" reads stdin. */
 char *cf_read_file(const char *path, size_t limit, size_t *ret_len, struct cf_error *err);

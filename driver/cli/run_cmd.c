@@ -82,6 +82,21 @@ on_stderr(void *user, const char *bytes, size_t len)
         r->watch.on_stderr(&r->eyes, bytes, len);
 }
 
+/* Someone else's claim is for eyes at any verbosity but --quiet. */
+static void
+on_finding(void *user, const char *json, size_t len)
+{
+    struct runner *r = user;
+    json_t *finding = r->watch.on_finding == NULL && r->eyes.verbose >= 0 ? cf_json_parse(json, len, NULL, NULL) : NULL;
+    const char *id = cf_json_str(finding, "id");
+
+    if (r->watch.on_finding != NULL)
+        r->watch.on_finding(&r->eyes, json, len);
+    else if (cf_str_same(id, "claim_overlap") || cf_str_same(id, "journal") || cf_str_same(id, "identity_exposed"))
+        fprintf(stderr, "cfrunner: %s: %s\n", id, cf_json_str(finding, "text"));
+    json_decref(finding);
+}
+
 static int
 on_observation(void *user, const struct cf_observation *o)
 {
@@ -466,6 +481,7 @@ start(struct runner *r, const struct cf_launch *launch, uv_loop_t *loop, struct 
                                .on_log = on_log,
                                .on_frame = r->eyes.verbose >= 1 ? on_frame : NULL,
                                .on_stderr = on_stderr,
+                               .on_finding = on_finding,
                                .on_ready = on_ready,
                                .on_turn = on_turn,
                                .on_result = on_result,
@@ -516,6 +532,16 @@ static const struct cf_flag extra[] = {
      "drain it where declared, else end it"},
     {"--checkpoint-out", CF_FLAG_TEXT, offsetof(struct cf_launch_flags, checkpoint_out), "FILE",
      "acp: the latest checkpoint, for --resume-state"},
+    {"its journal", CF_FLAG_TITLE, 0, NULL, NULL},
+    {"--journal", CF_FLAG_TEXT, offsetof(struct cf_launch_flags, journal), "DIR",
+     "say in this journal what is done; with the next four"},
+    {"--identity", CF_FLAG_TEXT, offsetof(struct cf_launch_flags, identity), "FILE", "who signs it (correspond keygen)"},
+    {"--repository-id", CF_FLAG_TEXT, offsetof(struct cf_launch_flags, repository_id), "ID", "what is worked on"},
+    {"--thread-id", CF_FLAG_TEXT, offsetof(struct cf_launch_flags, thread_id), "ID", "the conversation it belongs to"},
+    {"--claim-path", CF_FLAG_LIST, offsetof(struct cf_launch_flags, claim_paths), "PATH",
+     "advisory claim of a path in the repository (repeat)"},
+    {"--claim-ttl", CF_FLAG_TIME, offsetof(struct cf_launch_flags, claim_ms), "T",
+     "the claim's life without renewal (120s)"},
 };
 
 int
@@ -541,7 +567,8 @@ cf_cli_run(int argc, char **argv)
     }
     r.eyes.verbose = flags.quiet ? -1 : flags.verbose;
     if (status == 0 && read_prompts(&r, &flags.prompts, &err) == 0 && read_schema(&r, flags.output_schema, &err) == 0 &&
-        read_steers(&r, &flags.steers, &err) == 0 && cf_launch_make(&flags, &launch, &err) == 0) {
+        read_steers(&r, &flags.steers, &err) == 0 && cf_launch_make(&flags, &launch, &err) == 0 &&
+        cf_launch_journal(&flags, launch.options, &err) == 0) {
         leave_schema_to_session(&r, &launch);
         status = run_all(&r, &launch, &err);
     } else {

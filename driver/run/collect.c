@@ -83,8 +83,8 @@ cf_collect_path_is_sound(const char *path)
 
 /* ---- the report ------------------------------------------------------------------------------ */
 
-static json_t *
-path_json(const char *path)
+json_t *
+cf_path_json(const char *path)
 {
     size_t len = strlen(path), repairs, n;
     cf_auto_free char *repaired = NULL;
@@ -113,7 +113,7 @@ refuse(struct cf_collect *c, const struct entry *entry, const char *fmt, ...)
     (void)vsnprintf(why, sizeof why, fmt, args);
     va_end(args);
     cf_utf8_make_line(why);
-    (void)json_array_append_new(c->refused, json_pack("{s:o, s:s}", "path", path_json(entry->path), "why", why));
+    (void)json_array_append_new(c->refused, json_pack("{s:o, s:s}", "path", cf_path_json(entry->path), "why", why));
 }
 
 static void
@@ -268,6 +268,8 @@ on_file_closed(uv_fs_t *fs)
         fail(c, "%s", uv_strerror((int)result));
     } else {
         c->files++;
+        if (entry != NULL)
+            cf_voice_file_taken(c->run, entry->path);
         c->bytes += c->offset;
         next_entry(c);
     }
@@ -322,6 +324,7 @@ on_bytes(void *user, const char *bytes, size_t len)
         c->file_error.kind = CF_ERROR_MEMORY;
         return -1;
     }
+    cf_voice_file_bytes(c->run, bytes, len);
     c->is_paused = c->coming.len >= BUFFER_BYTES;
     if (!c->is_fs_busy)
         settle_file(c);
@@ -371,6 +374,7 @@ on_file_made(uv_fs_t *fs)
     c->file_error.kind = CF_ERROR_NONE;
     cf_buf_reset(&c->coming);
     cf_buf_reset(&c->going);
+    cf_voice_file_begin(run, c->targets[c->at_target].purpose);
     if (cf_link_download(cf_sandbox_link(run->sandbox), cf_sandbox_working_directory(run->sandbox), entry->path,
                          run->options.collect_bytes - c->bytes, on_bytes, on_downloaded, run, &c->transfer,
                          &c->file_error) == 0)

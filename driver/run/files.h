@@ -39,6 +39,8 @@ void cf_collect_begin(struct cf_run *run, cf_files_done_fn *done);
 /* Instead: they stay empty, and the result says why. */
 void cf_collect_skip(struct cf_run *run, const char *why, cf_files_done_fn *done);
 void cf_collect_give_up(struct cf_run *run);
+/* A path as JSON text, what is not UTF-8 in it replaced. New reference. */
+json_t *cf_path_json(const char *path);
 /* A path of a manifest that may be made beneath a folder of ours. */
 bool cf_collect_path_is_sound(const char *path);
 

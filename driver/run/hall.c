@@ -49,6 +49,7 @@ cf_hall_phase(struct cf_run *run, const char *name, const char *step, uint64_t t
             took_ms += (uint64_t)cf_json_int(run->timings, key, 0);
         (void)json_object_set_new(run->timings, key, json_integer((json_int_t)took_ms));
     }
+    cf_voice_phase(run, name, step, took_ms);
     if (run->host.on_phase != NULL)
         run->host.on_phase(run->host.user, name, step, took_ms);
 }
@@ -115,6 +116,7 @@ free_run(struct cf_run *run)
     cf_buf_release(&run->harness.input);
     cf_tail_release(&run->harness.stderr_tail);
     cf_changes_free(run->changes);
+    cf_voice_free(run->voice);
     cf_release_done(&run->release);
     cf_run_options_done(&run->options);
     free(run->failure_tail);
@@ -427,7 +429,7 @@ prepare(struct cf_run *run, const char *release_json, size_t release_len, const 
     run->close_grace_ms = run->options.grace_ms;
     if (run->turns == NULL || run->timings == NULL || run->removed == NULL || run->left == NULL)
         return cf_error_memory(err);
-    return cf_emit_open(run, err);
+    return cf_emit_open(run, err) < 0 ? -1 : cf_voice_prepare(run, err);
 }
 
 static void

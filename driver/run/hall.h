@@ -22,6 +22,7 @@
 #include "run/image.h"
 #include "run/options.h"
 #include "run/release.h"
+#include "run/voice.h"
 #include "sandbox/sandbox.h"
 #include "schema/schema.h"
 #include "wire/wire.h"
@@ -43,8 +44,8 @@ struct cf_prompt { /* the turn's wishes, decoded from cf_run_prompt's document *
 };
 
 enum {
-    CF_ROW_ENGINE, CF_ROW_OWNER, CF_ROW_REAP, CF_ROW_IMAGE, CF_ROW_RELAY, CF_ROW_SANDBOX, CF_ROW_FILES, CF_ROW_HOOKS,
-    CF_ROW_SESSION, CF_ROW_COUNT
+    CF_ROW_VOICE, CF_ROW_ENGINE, CF_ROW_OWNER, CF_ROW_REAP, CF_ROW_IMAGE, CF_ROW_RELAY, CF_ROW_SANDBOX, CF_ROW_FILES,
+    CF_ROW_HOOKS, CF_ROW_SESSION, CF_ROW_COUNT
 };
 
 /* What the two wires do differently. */
@@ -96,6 +97,7 @@ struct cf_run {
     uint64_t close_grace_ms;
     bool end_wanted; /* closed for a reason: nothing but teardown any more */
 
+    struct cf_voice *voice; /* or NULL: no journal */
     struct cf_engine *engine;
     bool connect_pending, image_pending, image_given_up, sandbox_pending, begun;
     struct cf_owner *owner;

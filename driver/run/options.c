@@ -57,6 +57,12 @@ static const struct row rows[] = {
     {"hooks", "pre_writeback", LIST, AT(hooks[CF_HOOK_PRE_WRITEBACK]), 0, 0, {0}},
     {"hooks", "on_failure", ENUM, AT(hooks_go_on), 0, 0, {"abort", "continue"}},
     {"hooks", "timeout_ms", COUNT, AT(hook_ms), 1, 3600000, {0}},
+    {"journal", "directory", TEXT, AT(journal), 0, 4096, {0}},
+    {"journal", "identity", TEXT, AT(identity), 0, 4096, {0}},
+    {"journal", "repository_id", TEXT, AT(repository_id), 0, 1024, {0}},
+    {"journal", "thread_id", TEXT, AT(thread_id), 0, 1024, {0}},
+    {"journal", "claim_paths", LIST, AT(claim_paths), 0, 0, {0}},
+    {"journal", "claim_ms", COUNT, AT(claim_ms), 3000, DAY_MS, {0}},
     {"limits", "collect_bytes", COUNT, AT(collect_bytes), 0, 1e15, {0}},
     {"limits", "collect_entries", COUNT, AT(collect_entries), 1, 1000000, {0}},
     {"limits", "memory_bytes", COUNT, AT(memory_bytes), 6291456, 1e15, {0}},
@@ -158,7 +164,7 @@ read_group(json_t *object, const char *group, struct cf_run_options *options, st
     {
         const struct row *row = NULL;
         bool is_group = group == NULL && (strcmp(name, "limits") == 0 || strcmp(name, "deadlines_ms") == 0 ||
-                                          strcmp(name, "hooks") == 0);
+                                          strcmp(name, "hooks") == 0 || strcmp(name, "journal") == 0);
         if (json_is_null(value))
             continue;
         if (is_group && json_is_object(value)) {
@@ -301,6 +307,37 @@ check_files(const json_t *files, struct cf_error *err)
     return 0;
 }
 
+/* A journal needs all of it; what its ids and paths may be is said when the claim is tried. */
+static int
+check_journal(const struct cf_run_options *options, struct cf_error *err)
+{
+    const struct {
+        const char *name;
+        bool is_there;
+    } parts[] = {{"directory", options->journal != NULL},
+                 {"identity", options->identity != NULL},
+                 {"repository_id", options->repository_id != NULL},
+                 {"thread_id", options->thread_id != NULL},
+                 {"claim_paths", json_array_size(options->claim_paths) > 0}};
+    const char *missing = NULL;
+    size_t there = 0, i;
+    json_t *path;
+
+    for (i = 0; i < CF_COUNT(parts); i++) {
+        there += parts[i].is_there;
+        if (!parts[i].is_there && missing == NULL)
+            missing = parts[i].name;
+    }
+    if (there > 0 && missing != NULL)
+        return cf_error_set(err, CF_ERROR_CONFIG, 0, "options: journal.%s is missing", missing);
+    if (json_array_size(options->claim_paths) > 64)
+        return cf_error_set(err, CF_ERROR_CONFIG, 0, "options: journal.claim_paths has over 64 paths");
+    json_array_foreach((json_t *)options->claim_paths, i, path)
+        if (!is_argument(path))
+            return cf_error_set(err, CF_ERROR_CONFIG, 0, "options: journal.claim_paths[%zu] is not a text", i);
+    return 0;
+}
+
 int
 cf_run_options_decode(const char *json, size_t len, struct cf_run_options *options, struct cf_error *err)
 {
@@ -320,6 +357,7 @@ cf_run_options_decode(const char *json, size_t len, struct cf_run_options *optio
     options->hook_ms = 60000;
     options->collect_bytes = 1ull << 30;
     options->collect_entries = 100000;
+    options->claim_ms = 120000;
     options->model = "local-replay-model";
     options->json = cf_json_parse(json, len, &limits, err);
     if (options->json == NULL)
@@ -331,7 +369,7 @@ cf_run_options_decode(const char *json, size_t len, struct cf_run_options *optio
     if (options->state_in != NULL)
         options->continues = true;
     if (check_env(options->env, err) < 0 || check_files(options->files, err) < 0 ||
-        check_config(options->config, err) < 0)
+        check_config(options->config, err) < 0 || check_journal(options, err) < 0)
         return -1;
     return check_hooks(options, err);
 }

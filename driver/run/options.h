@@ -47,6 +47,11 @@ struct cf_run_options {
     json_t *hooks[CF_HOOK_PHASES]; /* each a text or a list of texts (an exact argv), or NULL */
     bool hooks_go_on;         /* on_failure: continue */
     uint64_t hook_ms;
+    /* what the run says of itself; all or none of the first five */
+    const char *journal, *identity; /* a directory, a file */
+    const char *repository_id, *thread_id;
+    json_t *claim_paths; /* list of texts */
+    uint64_t claim_ms;   /* how long the claim stands unless it is renewed */
 };
 
 CF_CHECKED int cf_run_options_decode(const char *json, size_t len, struct cf_run_options *options, struct cf_error *err);

@@ -34,6 +34,7 @@ cf_result_turn(struct cf_run *run, const char *outcome)
     if (turn == NULL)
         return;
     (void)json_array_append(run->turns, turn);
+    cf_voice_turn(run, outcome);
     text = cf_json_dump(turn, &len);
     json_decref(turn);
     if (text != NULL && run->host.on_turn != NULL)
@@ -115,6 +116,7 @@ cf_result_make(struct cf_run *run)
     (void)json_object_set_new(result, "harness", harness_json(run));
     (void)json_object_set_new(result, "staged", or_null(run->staged));
     (void)json_object_set_new(result, "collected", run->collected != NULL ? json_incref(run->collected) : json_array());
+    (void)json_object_set_new(result, "correspondence", cf_voice_json(run));
     (void)json_object_set_new(result, "timings_ms", or_null(run->timings));
     (void)json_object_set_new(result, "limits", or_null(run->limits));
     (void)json_object_set_new(result, "isolation", or_null(run->isolation));

@@ -20,6 +20,40 @@
 extern const char cf_init_start[] __asm__("_binary_cf_init_start");
 extern const char cf_init_end[] __asm__("_binary_cf_init_end");
 
+/* ---- voice: the claim, before anything else and until all else is gone ------------------------------ */
+
+static void
+on_voice(struct cf_run *run, int status, const struct cf_error *err)
+{
+    if (status < 0)
+        run->steps.err = *err;
+    cf_steps_settle(&run->steps, status);
+}
+
+static int
+voice_start(struct cf_steps *steps, struct cf_error *err)
+{
+    struct cf_run *run = cf_run_of(steps);
+
+    if (run->voice != NULL)
+        return cf_voice_open(run, on_voice, err);
+    cf_steps_settle(steps, 0);
+    return 0;
+}
+
+static void
+voice_abort(struct cf_steps *steps)
+{
+    cf_voice_give_up(cf_run_of(steps));
+}
+
+static int
+voice_undo(struct cf_steps *steps, struct cf_error *err)
+{
+    cf_voice_close(cf_run_of(steps), on_voice);
+    return 0;
+}
+
 /* ---- engine ----------------------------------------------------------------------------- */
 
 static void
@@ -757,6 +791,7 @@ session_undo(struct cf_steps *steps, struct cf_error *err)
 }
 
 const struct cf_step cf_rows[CF_ROW_COUNT] = {
+    {"journal", voice_start, voice_undo, voice_abort, 0},
     {"engine", engine_start, engine_undo, engine_abort, 0},
     {"owner", owner_start, owner_undo, NULL, 0},
     {"reap", reap_start, reap_undo, NULL, 0},
@@ -780,6 +815,7 @@ cf_rows_hurry(struct cf_run *run)
         on_all_killed(run, -1, NULL, NULL);
         cf_hooks_give_up(run);
         cf_collect_give_up(run);
+        cf_voice_hurry(run);
     }
 }
 
@@ -794,6 +830,7 @@ cf_rows_is_silent(const struct cf_run *run, const struct cf_step *row)
 {
     ptrdiff_t at = row - cf_rows;
 
-    return at == CF_ROW_OWNER || at == CF_ROW_REAP || (at == CF_ROW_FILES && !wants_staging(run)) ||
+    return at == CF_ROW_OWNER || at == CF_ROW_REAP || (at == CF_ROW_VOICE && run->voice == NULL) ||
+           (at == CF_ROW_FILES && !wants_staging(run)) ||
            (at == CF_ROW_HOOKS && !has_hooks(run, CF_HOOK_POST_MATERIALIZE));
 }

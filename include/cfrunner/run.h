@@ -45,7 +45,7 @@ struct cf_run_host {
                                       another major, a linked library takes 0 as its own */
     void *user;    /* handed back as the first argument of every callback */
 
-    /* A phase began (took_ms UINT64_MAX) or ended. `name`: "engine", "image", "sandbox", "relay",
+    /* A phase began (took_ms UINT64_MAX) or ended. `name`: "journal", "engine", "image", "sandbox", "relay",
      * "files", "hooks", "session", "turn", "teardown"; `step` names a part of it ("create", "push", ...) or is "". */
     void (*on_phase)(void *user, const char *name, const char *step, uint64_t took_ms);
     /* {"status":...,"id":...,"progressDetail":{...}}: one progress object of pull, build or push. */
@@ -92,6 +92,8 @@ struct cf_run_host {
  * Opens a run. Both documents are copied. Returns 0 with *ret_run set, or <0 with `err` filled
  * (CF_ERROR_CONFIG, CF_ERROR_TOO_LARGE, CF_ERROR_MEMORY, ...) and no callback ever. A run that
  * fails later tears itself down; cf_run_close is still to be called, once, at any time.
+ * Options with a journal: its directory and the identity file are read inside this call, which may
+ * wait for a disk; a wrong key, id or path is refused here.
  */
 CF_API CF_CHECKED int cf_run_open(struct uv_loop_s *loop, const char *release_json, size_t release_len,
                                   const char *options_json, size_t options_len,
