@@ -231,7 +231,7 @@ cf_cli_init(int argc, char **argv)
                            NULL, &err);
     if (flags.help) {
         puts("usage: cfrunner init oneshot|acp --directory DIR\n"
-             "Writes a small working wrapper in shell, with its Dockerfile, and says how to test it.");
+             "Writes a small working wrapper in shell, with its Dockerfile, and says how to\ntest it.");
         cf_flags_help(table, CF_COUNT(table), stdout);
         return 0;
     }
