@@ -86,19 +86,26 @@ cf_resource_json(const char *kind, const char *id, const char *name)
     return json_pack("{s:s, s:s, s:s}", "kind", kind, "id", id, "name", name);
 }
 
-/* "docker rm -f -v <id>", with -H when the client would not find the engine by itself. */
+void
+cf_resource_client(const struct cf_engine *engine, struct cf_buf *line)
+{
+    const struct cf_engine_facts *facts = cf_engine_facts(engine);
+
+    cf_buf_adds(line, facts->is_podman ? "podman" : "docker");
+    if (facts->endpoint == NULL || cf_str_same(facts->endpoint_source, "default"))
+        return;
+    cf_buf_adds(line, facts->is_podman ? " --url " : " -H ");
+    cf_shell_quote(line, facts->endpoint);
+}
+
+/* "docker rm -f -v <id>" and the like. */
 static char *
 removal_line(const struct cf_engine *engine, const char *kind, const char *id)
 {
-    const struct cf_engine_facts *facts = cf_engine_facts(engine);
     struct cf_buf line;
 
     cf_buf_init(&line, 8192);
-    cf_buf_adds(&line, facts->is_podman ? "podman" : "docker");
-    if (facts->endpoint != NULL && !cf_str_same(facts->endpoint_source, "default")) {
-        cf_buf_adds(&line, facts->is_podman ? " --url " : " -H ");
-        cf_shell_quote(&line, facts->endpoint);
-    }
+    cf_resource_client(engine, &line);
     if (strcmp(kind, "container") == 0)
         cf_buf_adds(&line, " rm -f -v ");
     else if (strcmp(kind, "image") == 0)

@@ -81,32 +81,43 @@ tell_one_left(struct cf_sweep *sweep, const json_t *item, const char *why)
                                                       cf_json_str(item, "name"), why));
 }
 
+/* No listing was whole: by label, what there may be is found by hand. */
+static void
+tell_unasked(struct cf_sweep *sweep)
+{
+    struct cf_buf line;
+
+    cf_buf_init(&line, 4096);
+    cf_resource_client(sweep->engine, &line);
+    cf_buf_addf(&line, " ps -aq --filter label=%s | xargs -r ", sweep->label);
+    cf_resource_client(sweep->engine, &line);
+    cf_buf_adds(&line, " rm -f -v");
+    cf_auto_free char *remove = cf_buf_take(&line, NULL);
+    (void)json_array_append_new(sweep->result.left,
+                                json_pack("{s:s, s:s, s:s, s:s, s:s}", "kind", "unknown", "id",
+                                          "", "name", "", "why", sweep->unasked, "remove",
+                                          remove != NULL ? remove : ""));
+}
+
 static void
 tell_left(struct cf_sweep *sweep)
 {
     json_t *item, *stuck;
-    const char *id;
+    const char *id, *why;
     size_t i;
 
     json_array_foreach(sweep->todo, i, item) {
-        stuck = json_object_get(sweep->stuck, cf_json_str(item, "id"));
+        id = cf_json_str(item, "id");
+        why = cf_json_str(json_object_get(sweep->stuck, id), "why");
         tell_one_left(sweep, item,
-                      stuck != NULL ? cf_json_str(stuck, "why")
-                                    : "time was up before it could be removed");
-        (void)json_object_del(sweep->stuck, cf_json_str(item, "id"));
+                      why != NULL ? why : "time was up before it could be removed");
+        (void)json_object_del(sweep->stuck, id);
     }
-    if (sweep->unasked[0] != '\0') {
-        json_object_foreach(sweep->stuck, id, stuck) /* known from a listing before */
-            tell_one_left(sweep, stuck, cf_json_str(stuck, "why"));
-        char line[400];
-        (void)snprintf(line, sizeof line,
-                       "docker ps -aq --filter label=%s | xargs -r docker rm -f -v",
-                       sweep->label);
-        (void)json_array_append_new(sweep->result.left,
-                                    json_pack("{s:s, s:s, s:s, s:s, s:s}", "kind", "unknown",
-                                              "id", "", "name", "", "why", sweep->unasked,
-                                              "remove", line));
-    }
+    if (sweep->unasked[0] == '\0')
+        return;
+    json_object_foreach(sweep->stuck, id, stuck) /* known from a listing before */
+        tell_one_left(sweep, stuck, cf_json_str(stuck, "why"));
+    tell_unasked(sweep);
 }
 
 static void

@@ -6,6 +6,7 @@
 #ifndef CF_SANDBOX_SWEEP_H
 #define CF_SANDBOX_SWEEP_H
 
+#include "base/buf.h"
 #include "sandbox/labels.h"
 #include "sandbox/sandbox.h"
 
@@ -39,6 +40,8 @@ CF_CHECKED int cf_sweep_open_rule(uv_loop_t *loop, struct cf_engine *engine,
                                   cf_sweep_done_fn *done, void *user,
                                   struct cf_sweep **ret_sweep, struct cf_error *err);
 
+/* Adds the client's name, with -H when it would not find the engine by itself. */
+void cf_resource_client(const struct cf_engine *engine, struct cf_buf *line);
 /* {"kind","id","name"}; new reference. */
 json_t *cf_resource_json(const char *kind, const char *id, const char *name);
 /* The same with "why" and "remove", a line for a shell that removes it by hand; new reference.

@@ -10,6 +10,8 @@
 #include "tests/engine/live.h"
 #include "tests/support/unit.h"
 
+#include <sys/time.h>
+
 extern const char _binary_cf_init_start[], _binary_cf_init_end[];
 
 #define RIG_LABEL "cfrunner.test.sandbox"
@@ -35,8 +37,9 @@ struct box {
     json_t *removed, *left;
     uint64_t took_ms;
     /* steps as they came */
-    const char *stop_at; /* close when this step begins; "" never */
-    int stop_before;
+    const char *stop_at; /* close when this step begins */
+    const char *die_at;  /* be killed so long after this one begins */
+    unsigned die_after_us;
     struct {
         const char *name;
         uint64_t ms;
@@ -198,6 +201,9 @@ box_on_step(void *user, const char *name, uint64_t took_ms)
     if (took_ms == UINT64_MAX) {
         if (box->stop_at != NULL && strcmp(box->stop_at, name) == 0 && box->closing_us == 0)
             box_close(box, 2000);
+        if (box->die_at != NULL && strcmp(box->die_at, name) == 0)
+            setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_usec = box->die_after_us},
+                      NULL); /* SIGALRM is not handled: it kills */
         return;
     }
     if (getenv("RIG_TRACE") != NULL)

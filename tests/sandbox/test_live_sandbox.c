@@ -555,6 +555,79 @@ START_TEST(a_killed_driver_leaves_a_stopped_container_that_reap_removes)
 }
 END_TEST
 
+/* A driver that is killed `delay_us` after the step `at` begins, with nothing of its own left.
+ */
+static void
+driver_killed_at(const struct rig *parent, const struct rig_image *image, const char *at,
+                 unsigned delay_us)
+{
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct rig rig;
+        struct box box;
+        memset(&rig, 0, sizeof rig);
+        strcpy(rig.state_dir, parent->state_dir);
+        signal(SIGALRM, SIG_DFL); /* check's own handler would kill the whole group */
+        if (live_open_at(&rig.live, NULL) != 0 ||
+            cf_owner_open(rig.state_dir, &rig.owner, &rig.live.err) < 0)
+            _exit(1);
+        struct cf_sandbox_options options = rig_options(&rig, image, "/bin/sh");
+        box_open(&rig, &box, &options);
+        box.die_at = at;
+        box.die_after_us = delay_us;
+        RIG_UNTIL(&rig, box.is_ready || box.is_failed, 20000);
+        box_close(&box, 1000);
+        RIG_UNTIL(&rig, box.is_closed, 20000);
+        _exit(1); /* never met the step */
+    }
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_msg(WIFSIGNALED(status), "%s: was not killed but exited %d", at,
+                  WEXITSTATUS(status));
+}
+
+START_TEST(a_driver_killed_in_any_phase_leaves_nothing_that_reap_does_not_find)
+{
+    static const char *const phases[] = {"inspect image",
+                                         "create volumes",
+                                         "create container",
+                                         "inspect container",
+                                         "put cf-init",
+                                         "attach",
+                                         "wait",
+                                         "start container",
+                                         "hello",
+                                         "check program",
+                                         "working directory",
+                                         "stop",
+                                         "close stream",
+                                         "remove container",
+                                         "remove volumes",
+                                         "list again"};
+    static const unsigned delays_us[] = {1, 4000, 60000};
+    static const char *const changes[] = {"VOLUME /data", "USER 1000", NULL};
+    struct rig rig;
+    char label[128];
+
+    if (!rig_open(&rig, "killed in any phase"))
+        return;
+    struct rig_image image = rig_image(&rig, "true", changes);
+    snprintf(label, sizeof label, CF_LABEL ".owner=%s", cf_owner_id(rig.owner));
+    for (size_t i = 0; i < CF_COUNT(phases); i++) {
+        for (size_t j = 0; j < (i == 2 || i == 4 || i == 7 ? CF_COUNT(delays_us) : 1); j++) {
+            driver_killed_at(&rig, &image, phases[i], delays_us[j]);
+            usleep(i == 7 ? 900000 : 300000); /* what was under way in the engine ends */
+            json_t *report = reap(&rig, false);
+            ck_assert_uint_eq(json_array_size(json_object_get(report, "left")), 0);
+            rig_audit(&rig, label);
+        }
+    }
+    rig_image_remove(&rig, &image);
+    rig_close(&rig);
+}
+END_TEST
+
 START_TEST(reap_leaves_alone_what_it_does_not_fully_understand)
 {
     struct rig rig;
@@ -615,5 +688,6 @@ UNIT_MAIN("sandbox/live", {
     tcase_add_test(tc, a_paused_container_can_be_closed);
     tcase_add_test(tc, a_container_paused_for_long_is_told);
     tcase_add_test(tc, a_killed_driver_leaves_a_stopped_container_that_reap_removes);
+    tcase_add_test(tc, a_driver_killed_in_any_phase_leaves_nothing_that_reap_does_not_find);
     tcase_add_test(tc, reap_leaves_alone_what_it_does_not_fully_understand);
 })
