@@ -562,7 +562,9 @@ cf_cli_run(int argc, char **argv)
     if (flags.help || flags.help_all) {
         puts("usage: cfrunner run --prompt TEXT|@FILE ... [launch flags as in test oci]\n"
              "Observations as NDJSON on stdout, last line the result. Exit as in test oci.");
-        (flags.help_all ? cf_flags_help : cf_flags_brief)(table, count, stdout);
+        cf_flags_help(table, flags.help_all ? count : CF_COUNT(extra), stdout);
+        if (!flags.help_all)
+            puts("launch flags: see cfrunner test oci --help; --help-all has each with its words");
         return 0;
     }
     r.eyes.verbose = flags.quiet ? -1 : flags.verbose;
