@@ -236,7 +236,7 @@ put_check(const struct page *p, json_t *check, const char *group)
 {
     const char *id = cf_json_str(check, "id"), *status = cf_json_str(check, "status"),
                *fix = cf_json_str(check, "fix");
-    bool is_good = cf_str_same(status, "passed"), is_bad = cf_str_same(status, "failed");
+    bool is_good = cf_str_same(status, "passed"), is_bad = cf_str_same(status, "failed"), is_long;
     char summary[520], head[64];
     int at;
 
@@ -247,13 +247,14 @@ put_check(const struct page *p, json_t *check, const char *group)
               is_good  ? glyph(p, "\xe2\x9c\x93", "+")
               : is_bad ? glyph(p, "\xe2\x9c\x97", "x")
                        : glyph(p, "\xe2\x80\x93", "-"));
-    (void)cf_buf_addf(p->to, " %-23s ", id);
     at = strlen(id) > 23 ? (int)strlen(id) + 16 : INDENT;
+    is_long = is_bad && at + (int)width_of(summary) > p->columns;
+    (void)cf_buf_addf(p->to, is_long ? " %s" : " %-23s ", id);
     if (!is_good && !is_bad) {
         char skipped[560];
         (void)snprintf(skipped, sizeof skipped, "skipped: %s", summary);
         put_wrapped(p, at, INDENT, FAINT, skipped);
-    } else if (is_bad && at + (int)width_of(summary) > p->columns) { /* grows on failure, and only then */
+    } else if (is_long) { /* grows on failure, and only then */
         (void)cf_buf_addf(p->to, "\n%*s", DETAIL, "");
         put_wrapped(p, DETAIL, DETAIL, BAD, summary);
     } else {
