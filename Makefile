@@ -61,7 +61,11 @@ $(call archive,$(1)): $(call objs,$(1))
 endef
 $(foreach r,$(ROOMS),$(eval $(call room_archive,$(r))))
 
-$(B)/libcfrunner.a: $(LIBOBJ) $(B)/cf-init.o
+# One object whose inner names are its own: a host that links it may have an acp_send of its own.
+$(B)/libcfrunner.o: $(LIBOBJ) $(B)/cf-init.o
+	@echo "LD $@"; $(CC) -r -nostdlib -o $@ $^ && objcopy --localize-hidden --localize-symbol=_binary_cf_init_start \
+	    --localize-symbol=_binary_cf_init_end --localize-symbol=_binary_cf_init_size $@
+$(B)/libcfrunner.a: $(B)/libcfrunner.o
 	@rm -f $@
 	@ar rcs $@ $^
 
@@ -75,7 +79,7 @@ $(B)/libcfrunner.so: $(B)/$(SONAME)
 $(B)/cfrunner-docker.so: driver/plugin/exports.map $(LIBOBJ) $(B)/cf-init.o
 	@echo "LD $@"; $(CC) -shared -Wl,--version-script,$< -Wl,-z,defs $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS)
 
-$(B)/cfrunner: $(call objs,cli) $(B)/driver/cli/main.o $(call objs,diagnose) $(B)/libcfrunner.a
+$(B)/cfrunner: $(call objs,cli) $(B)/driver/cli/main.o $(call objs,diagnose) $(LIBOBJ) $(B)/cf-init.o
 	@echo "LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # cf-init: static, small, no sanitizer; base and mux compiled again with its own flags.
@@ -98,6 +102,33 @@ $(B)/cf-init.o: $(B)/cf-init
 
 clean:
 	rm -rf $(B)
+
+# ---- install: make install PREFIX=/usr LIBDIR=/usr/lib/x86_64-linux-gnu DESTDIR=... ---------
+PREFIX  ?= /usr/local
+LIBDIR  ?= $(PREFIX)/lib
+DATADIR ?= $(PREFIX)/share
+VERSION := $(shell sed -n 's/^\#define CFRUNNER_VERSION "\(.*\)"/\1/p' include/cfrunner/version.h)
+PUT     := install -D -m 644
+
+# Lines of an installed page or file that name where it was installed.
+INSTALLED := sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' \
+             -e 's|LIBDIR/|$(LIBDIR)/|' -e 's|DATADIR/|$(DATADIR)/|' -e 's|DOCDIR/|$(DATADIR)/doc/cfrunner/|'
+
+install: all
+	install -D -m 755 $(B)/cfrunner $(DESTDIR)$(PREFIX)/bin/cfrunner
+	$(PUT) $(B)/$(SONAME) $(DESTDIR)$(LIBDIR)/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libcfrunner.so
+	$(PUT) $(B)/libcfrunner.a $(DESTDIR)$(LIBDIR)/libcfrunner.a
+	$(PUT) $(B)/cfrunner-docker.so $(DESTDIR)$(LIBDIR)/cfrunner/cfrunner-docker.so
+	$(PUT) -t $(DESTDIR)$(PREFIX)/include/cfrunner include/cfrunner/*.h
+	$(PUT) -t $(DESTDIR)$(DATADIR)/cfrunner proto/*.schema.json
+	$(PUT) -t $(DESTDIR)$(DATADIR)/doc/cfrunner README.md
+	$(PUT) -t $(DESTDIR)$(DATADIR)/doc/cfrunner/examples $(wildcard tests/examples/*.c tests/examples/*.py)
+	$(PUT) driver/cli/cfrunner.bash $(DESTDIR)$(DATADIR)/bash-completion/completions/cfrunner
+	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(DATADIR)/man/man1 $(DESTDIR)$(DATADIR)/man/man3
+	$(INSTALLED) driver/plugin/cfrunner.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/cfrunner.pc
+	$(INSTALLED) driver/plugin/cfrunner-driver.3 >$(DESTDIR)$(DATADIR)/man/man3/cfrunner-driver.3
+	$(PUT) driver/cli/cfrunner.1 $(DESTDIR)$(DATADIR)/man/man1/cfrunner.1
 
 # ---- unit tests: tests/<room>/test_*.c, one program each --------------------------------
 # needs-<room>: the archives a room's tests may link, in link order.
@@ -204,15 +235,15 @@ test: setup
 	@$(MAKE) --no-print-directory -j$(JOBS) tested
 	docker/engine/with-engine tests/support/run-all $(B) $(B)/asan
 integration:
-	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses $(B)/tests/support/registry
+	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses examples $(B)/tests/support/registry
 	docker/engine/with-engine tests/support/run-integration $(B)
 bench:
 	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses benches
 	docker/engine/with-engine tests/bench/run $(B)
 .PHONY: tested asan-bins benches unit-bins
-tested: all harnesses unit-bins $(B)/tests/support/registry asan-bins
+tested: all harnesses examples unit-bins $(B)/tests/support/registry asan-bins
 asan-bins:
-	@$(MAKE) --no-print-directory B=$(B)/asan CFLAGS="$(ASAN)" all harnesses unit-bins fuzz-replays $(B)/asan/tests/support/registry $(B)/asan/cf-init-sanitized
+	@$(MAKE) --no-print-directory B=$(B)/asan CFLAGS="$(ASAN)" all harnesses examples unit-bins fuzz-replays $(B)/asan/tests/support/registry $(B)/asan/cf-init-sanitized
 
 # Two rooms as programs of their own. Their objects stand aside: a program has the name of its
 # source's folder.
@@ -243,8 +274,16 @@ fuzz-replays: $(patsubst %.c,$(B)/%,$(FUZZSRC))
 fuzz:
 	tests/fuzz/run $(B) $(FUZZ_S)
 
-BENCHSRC := $(sort $(wildcard tests/bench/bench_*.c))
-$(B)/tests/bench/bench_%: $(B)/tests/bench/bench_%.o $(B)/libcfrunner.a
+# Hosts as a reader would write them, and one that counts memory: programs, run by the tests.
+EXAMPLES := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/examples/*.c tests/plugin/host_*.c)))
+$(EXAMPLES): $(B)/%: $(B)/%.o $(B)/libcfrunner.a
 	@echo "LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+-include $(EXAMPLES:=.d)
+.PHONY: examples
+examples: $(EXAMPLES)
+
+BENCHSRC := $(sort $(wildcard tests/bench/bench_*.c))
+$(B)/tests/bench/bench_%: $(B)/tests/bench/bench_%.o $(foreach r,$(LIBROOMS),$(call archive,$(r))) $(B)/cf-init.o
+	@echo "LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
 benches: $(patsubst %.c,$(B)/%,$(BENCHSRC))
 -include $(wildcard $(B)/tests/fuzz/*.d $(B)/tests/bench/*.d $(B)/tests/support/*.d)

@@ -63,8 +63,8 @@ cf_signals_close(struct cf_signals *signals)
 int
 cf_cli_version(int argc, char **argv)
 {
-    printf("cfrunner %s\nlibrary  %s\nengine   Docker Engine API 1.41 and up\n"
+    printf("cfrunner %s\nlibrary  %s, ABI %d.%d\nengine   Docker Engine API 1.41 and up\n"
            "wires    acp-v1 (%s), oneshot-v1 (%s)\n",
-           CFRUNNER_VERSION, cf_version(), CF_DRIVER_ACP, CF_DRIVER_ONESHOT);
+           CFRUNNER_VERSION, cf_version(), CF_ABI_MAJOR, CF_ABI_MINOR, CF_DRIVER_ACP, CF_DRIVER_ONESHOT);
     return 0;
 }

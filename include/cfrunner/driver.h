@@ -69,6 +69,13 @@ struct cf_driver {
     int (*run_prompt)(struct cf_run *run, const char *prompt_json, size_t len,
                       struct cf_error *err);
     void (*run_cancel)(struct cf_run *run);
+    void (*run_interrupt)(struct cf_run *run);
+    int (*run_steer)(struct cf_run *run, const char *steer_json, size_t len,
+                     char ret_event_id[40], struct cf_error *err);
+    int (*run_permission_answer)(struct cf_run *run, uint64_t request, const char *option_id,
+                                 struct cf_error *err);
+    int (*run_question_answer)(struct cf_run *run, uint64_t request, const char *answer_json,
+                               size_t len, struct cf_error *err);
     void (*run_resume)(struct cf_run *run);
     void (*run_close)(struct cf_run *run, uint64_t grace_ms, const struct cf_error *why);
 
