@@ -35,7 +35,7 @@ static ssize_t
 read_small(const char *path, char *to, size_t room, bool *ret_is_exposed)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    struct stat st;
+    struct stat st = {0};
     ssize_t n = -1;
 
     if (fd < 0)
