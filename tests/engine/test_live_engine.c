@@ -145,6 +145,40 @@ START_TEST(files_go_in_as_a_tar_and_come_out_again)
 }
 END_TEST
 
+START_TEST(what_is_gone_already_counts_as_removed)
+{
+    struct live live;
+    struct cf_error err;
+
+    if (!live_open(&live, "what_is_gone_already_counts_as_removed"))
+        return;
+    ck_assert_int_eq(
+        cf_engine_container_remove(live.engine, "cf-none", live_on_done, &live, NULL, &err),
+        0);
+    expect_ok(&live);
+    ck_assert_int_eq(live.http_status, 404);
+    ck_assert_int_eq(
+        cf_engine_volume_remove(live.engine, "cf-none", live_on_done, &live, NULL, &err), 0);
+    expect_ok(&live);
+    ck_assert_int_eq(
+        cf_engine_network_remove(live.engine, "cf-none", live_on_done, &live, NULL, &err), 0);
+    expect_ok(&live);
+    ck_assert_int_eq(cf_engine_image_remove(live.engine, "cf-none", true, true, live_on_done,
+                                            &live, NULL, &err),
+                     0);
+    expect_ok(&live);
+    ck_assert_int_eq(
+        cf_engine_list(live.engine, "volumes", "cf-none=1", live_on_done, &live, NULL, &err),
+        0);
+    expect_ok(&live);
+    ck_assert_int_eq(
+        cf_engine_list(live.engine, "networks", "cf-none=1", live_on_done, &live, NULL, &err),
+        0);
+    expect_ok(&live);
+    live_close(&live);
+}
+END_TEST
+
 START_TEST(a_canceled_wait_still_calls_done)
 {
     struct live live;
@@ -274,6 +308,7 @@ UNIT_MAIN("engine/live", tcase_add_test(tc, the_engine_says_who_it_is);
           tcase_add_test(tc, a_container_echoes_through_attach_and_half_close_ends_it);
           tcase_add_test(tc, an_attach_to_nothing_is_refused_with_the_engines_reason);
           tcase_add_test(tc, files_go_in_as_a_tar_and_come_out_again);
+          tcase_add_test(tc, what_is_gone_already_counts_as_removed);
           tcase_add_test(tc, a_canceled_wait_still_calls_done);
           tcase_add_test(tc, closing_the_engine_ends_calls_in_flight);
           tcase_add_test(tc, the_end_of_a_container_is_an_event);

@@ -315,6 +315,27 @@ START_TEST(the_client_may_be_closed_from_inside_done)
 }
 END_TEST
 
+START_TEST(a_question_that_a_dying_connection_swallowed_is_asked_again)
+{
+    struct ask ask;
+
+    begin(&ask, hello, CF_COUNT(hello));
+    ask.fake.deaf_ms = 40;
+    start(&ask, "GET", false);
+    wait_done(&ask);
+    ask.dones = 0;
+    start(&ask, "GET", false); /* goes out on the kept connection, which then resets */
+    wait_done(&ask);
+    ck_assert_int_eq(ask.fault, CF_HTTP_OK);
+    ck_assert_int_eq(ask.fake.connections, 2);
+    ask.dones = 0;
+    start(&ask, "POST", false); /* might have been heard: not asked again */
+    wait_done(&ask);
+    ck_assert_int_eq(ask.fault, CF_HTTP_LOST);
+    end(&ask);
+}
+END_TEST
+
 START_TEST(many_calls_run_side_by_side)
 {
     struct ask ask;
@@ -341,4 +362,5 @@ UNIT_MAIN("loop/http_client", tcase_add_test(tc, an_answer_comes_with_head_heade
           tcase_add_test(tc, a_canceled_call_ends_later_and_once);
           tcase_add_test(tc, closing_the_client_ends_its_calls_first);
           tcase_add_test(tc, the_client_may_be_closed_from_inside_done);
+          tcase_add_test(tc, a_question_that_a_dying_connection_swallowed_is_asked_again);
           tcase_add_test(tc, many_calls_run_side_by_side);)

@@ -32,6 +32,7 @@ struct fake_engine {
     size_t count;
     int connections, requests;
     struct fake_conn *conns;
+    unsigned deaf_ms; /* after an answer read nothing more, hang up so much later; 0: off */
     char last_request[4096]; /* head and body of the last one */
 };
 
@@ -96,8 +97,11 @@ fake_send_some(struct fake_conn *conn)
     conn->pending++;
     conn->sent += take;
     uv_write(request, (uv_stream_t *)&conn->pipe, &buf, 1, fake_wrote);
-    if (conn->sent < len || answer->closes)
-        uv_timer_start(&conn->timer, fake_send, 1, 0);
+    if (conn->fake->deaf_ms > 0)
+        uv_read_stop((uv_stream_t *)&conn->pipe);
+    if (conn->sent < len || answer->closes || conn->fake->deaf_ms > 0)
+        uv_timer_start(&conn->timer, fake_send,
+                       conn->fake->deaf_ms > 0 ? conn->fake->deaf_ms : 1, 0);
 }
 
 static inline void
