@@ -5,6 +5,7 @@
 #   make test         unit tests, sanitizer build, integration tests against a real Engine
 #   make unit         unit tests alone (no Engine);  make asan: the same under ASan and UBSan
 #   make integration  integration tests alone (an Engine must answer or be installable)
+#   make campaign RUNS=N SEED=S: faults of every kind beside normal runs, audited; all zeros or red
 #   make bench        ratios, printed, never asserted;  make fuzz FUZZ_S=60: every fuzzer
 #   make setup        install the Debian packages that build and tests need
 .SUFFIXES:
@@ -192,6 +193,7 @@ $(eval $(call harness_program,checkfu-oneshot,docker/oneshot-harness))
 $(eval $(call harness_program,acp-agent,docker/acp-harness))
 $(eval $(call harness_program,fault,tests/support/faults))
 $(eval $(call harness_program,acp-script,tests/support/acp-script))
+$(eval $(call harness_program,escape,tests/support/escape))
 
 $(B)/context/oneshot-harness/Dockerfile: docker/oneshot-harness/Dockerfile $(B)/checkfu-oneshot
 	@rm -rf $(@D) && mkdir -p $(@D) && cp $(B)/checkfu-oneshot $(@D)/ && cp $< $@
@@ -206,7 +208,11 @@ $(B)/context/fault/Dockerfile: tests/support/faults/Dockerfile tests/support/fau
 $(B)/context/acp-script/Dockerfile: tests/support/acp-script/Dockerfile $(B)/acp-script $(wildcard fixtures/wire/*.acps)
 	@rm -rf $(@D) && mkdir -p $(@D)/wire && cp $(B)/acp-script $(@D)/ && cp fixtures/wire/*.acps $(@D)/wire/ && cp $< $@
 
-CONTEXTS := $(patsubst %,$(B)/context/%/Dockerfile,oneshot-harness acp-harness fault acp-script)
+$(B)/context/escape/Dockerfile: tests/support/escape/Dockerfile $(B)/escape
+	@rm -rf $(@D) && mkdir -p $(@D) && cp $(B)/escape $(@D)/ && \
+	install -m 4755 $(B)/escape $(@D)/suid && cp $< $@
+
+CONTEXTS := $(patsubst %,$(B)/context/%/Dockerfile,oneshot-harness acp-harness fault acp-script escape)
 .PHONY: harnesses
 harnesses: $(CONTEXTS)
 
@@ -257,6 +263,19 @@ $(B)/tests/support/$(1): $(B)/support-$(1).o $(foreach r,$(1) loop json base,$(c
 -include $(B)/support-$(1).d
 endef
 $(foreach p,registry relay,$(eval $(call support_program,$(p))))
+
+# An Engine that fails in the middle, for whole programs.
+$(B)/tests/support/spoiler/main.o: tests/support/engine_proxy.h
+$(B)/tests/support/spoil: $(B)/tests/support/spoiler/main.o $(call archive,base)
+	@echo "LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs check) $(LIBS)
+
+# Faults and normal runs, two at a time, audited after each:  make campaign RUNS=1000 SEED=1
+RUNS ?= 60
+SEED ?= 1
+.PHONY: campaign
+campaign:
+	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses $(B)/tests/support/registry $(B)/tests/support/spoil
+	tests/campaign/campaign $(B) $(RUNS) $(SEED)
 
 # The vendors' SDKs against the relay; needs npm, so it is no part of `make test`.
 .PHONY: test-sdk
