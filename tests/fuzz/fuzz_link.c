@@ -13,7 +13,7 @@
 struct world {
     struct cf_link *link;
     struct cf_process *process, *other;
-    struct cf_door *door;
+    struct cf_transfer *up, *down;
     unsigned mood, ticks;
 };
 
@@ -103,6 +103,48 @@ on_file(void *user, const char *bytes, size_t len)
 }
 
 static void
+on_up_room(void *user)
+{
+    struct world *world = user;
+
+    if (world->up == NULL)
+        return;
+    (void)cf_transfer_put(world->up, "some of the bytes", 17);
+    if (is_moment(world)) {
+        cf_transfer_abandon(world->up);
+        world->up = NULL;
+    }
+}
+
+static void
+on_up_done(void *user, int status, json_t *answer, const struct cf_error *err)
+{
+    ((struct world *)user)->up = NULL;
+}
+
+static void
+on_down_done(void *user, int status, json_t *answer, const struct cf_error *err)
+{
+    ((struct world *)user)->down = NULL;
+}
+
+static int
+on_down_bytes(void *user, const char *bytes, size_t len)
+{
+    struct world *world = user;
+
+    if (world->down != NULL && is_moment(world)) {
+        cf_transfer_resume(world->down);
+        if (is_moment(world)) {
+            cf_transfer_abandon(world->down);
+            world->down = NULL;
+            return 0;
+        }
+    }
+    return is_moment(world) ? CF_PAUSE : 0;
+}
+
+static void
 on_hello(void *user, const struct cf_hello *hello)
 {
     static const char *const argv[] = {"/bin/x", NULL};
@@ -117,6 +159,10 @@ on_hello(void *user, const struct cf_hello *hello)
     (void)!cf_link_write_file(world->link, "/x", "y", 0644, "bytes", 5, on_done, world, &err);
     (void)!cf_link_manifest(world->link, "/x", 10, on_file, on_done, world, &err);
     cf_link_ping(world->link);
+    if (cf_link_upload(world->link, "/x", "u", 0600, 40, on_up_room, on_up_done, world, &world->up, &err) < 0)
+        world->up = NULL;
+    if (cf_link_download(world->link, "/x", "d", 1000, on_down_bytes, on_down_done, world, &world->down, &err) < 0)
+        world->down = NULL;
 }
 
 static int
@@ -214,6 +260,8 @@ LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
     }
     if (world.mood & 0x80)
         cf_link_end(world.link, NULL);
+    if (world.mood & 0x20)
+        cf_transfer_abandon(world.down);
     if (world.mood & 0x40)
         free_process(&world);
     cf_link_free(world.link);
