@@ -406,14 +406,18 @@ on_closed_word(void *user, int status, const struct cf_corr_receipt *receipt, co
     go_on(voice);
 }
 
+/* Types and numbers; never what an error says, for it quotes the harness. */
 static void
 put_outcome(const struct cf_voice *voice, char *text, size_t room)
 {
     const struct cf_run *run = voice->run;
-    bool is_ok = run->error.kind == CF_ERROR_NONE;
+    enum cf_error_kind kind = run->error.kind != CF_ERROR_NONE ? run->error.kind
+                              : run->turn_failed              ? run->turn_error.kind
+                                                              : CF_ERROR_NONE;
+    bool is_ok = kind == CF_ERROR_NONE;
 
     (void)snprintf(text, room, "%s: %s%s, %u turn(s), %llu observation(s), %zu file(s) collected, teardown %s", run->id,
-                   is_ok ? "ok" : "failed, ", is_ok ? "" : cf_error_type(run->error.kind), run->turn,
+                   is_ok ? "ok" : "failed, ", is_ok ? "" : cf_error_type(kind), run->turn,
                    (unsigned long long)run->seq, voice->files.count,
                    run->teardown_proven && json_array_size(run->left) == 0 ? "proven" : "not proven");
 }
