@@ -4,6 +4,10 @@
  * They get EPERM when they name pid 1, and so do the forms of setpriority and ioprio_set that
  * name a whole user or group. The 32-bit table of the same kernel is closed the same way.
  *
+ * Nor does a network namespace hold every family of sockets: AF_VSOCK reaches the hypervisor from
+ * any of them. So only the four that a sandbox has a use for can be had, and io_uring, which makes
+ * sockets behind a filter's back, cannot.
+ *
  * Arguments that the kernel takes as int are compared by their low half alone, as it does.
  */
 #include "init/init.h"
@@ -14,6 +18,7 @@
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,17 +26,18 @@ struct numbers { /* of one ABI */
     uint32_t arch;
     unsigned prlimit64, setpriority, ioprio_set;
     unsigned sched_setparam, sched_setscheduler, sched_setattr, sched_setaffinity;
+    unsigned socket, socketcall; /* the latter 0 where there is none */
 };
 
 static const struct numbers abis[] = {
 #if defined(__x86_64__)
     {AUDIT_ARCH_X86_64, __NR_prlimit64, __NR_setpriority, __NR_ioprio_set, __NR_sched_setparam,
-     __NR_sched_setscheduler, __NR_sched_setattr, __NR_sched_setaffinity},
-    {AUDIT_ARCH_I386, 340, 97, 289, 154, 156, 351, 241},
+     __NR_sched_setscheduler, __NR_sched_setattr, __NR_sched_setaffinity, __NR_socket, 0},
+    {AUDIT_ARCH_I386, 340, 97, 289, 154, 156, 351, 241, 359, 102},
 #elif defined(__aarch64__)
     {AUDIT_ARCH_AARCH64, __NR_prlimit64, __NR_setpriority, __NR_ioprio_set, __NR_sched_setparam,
-     __NR_sched_setscheduler, __NR_sched_setattr, __NR_sched_setaffinity},
-    {AUDIT_ARCH_ARM, 369, 97, 314, 154, 156, 380, 241},
+     __NR_sched_setscheduler, __NR_sched_setattr, __NR_sched_setaffinity, __NR_socket, 0},
+    {AUDIT_ARCH_ARM, 369, 97, 314, 154, 156, 380, 241, 281, 102},
 #else
 #error "seccomp.c: the call numbers of this architecture are missing"
 #endif
@@ -39,7 +45,8 @@ static const struct numbers abis[] = {
 
 #define LOW_HALF(arg) (offsetof(struct seccomp_data, args[arg])) /* little-endian only, as both are */
 #define X32_BIT 0x40000000u
-#define FILTER_MAX 96
+#define IO_URING_SETUP 425u /* in every table */
+#define FILTER_MAX 128
 
 struct filter {
     struct sock_filter code[FILTER_MAX];
@@ -81,6 +88,27 @@ refuse_who(struct filter *filter, unsigned number, uint32_t process)
     RETURN(SECCOMP_RET_ALLOW);
 }
 
+/* Call `number` is socket(family, ...): EAFNOSUPPORT for a family that is not one of the four. */
+static void
+refuse_families(struct filter *filter, unsigned number)
+{
+    put(filter, BPF_JMP | BPF_JEQ | BPF_K, 0, 7, number);
+    LOAD(LOW_HALF(0));
+    put(filter, BPF_JMP | BPF_JEQ | BPF_K, 4, 0, AF_UNIX);
+    put(filter, BPF_JMP | BPF_JEQ | BPF_K, 3, 0, AF_INET);
+    put(filter, BPF_JMP | BPF_JEQ | BPF_K, 2, 0, AF_INET6);
+    put(filter, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, AF_NETLINK);
+    RETURN(SECCOMP_RET_ERRNO | EAFNOSUPPORT);
+    RETURN(SECCOMP_RET_ALLOW);
+}
+
+static void
+refuse_call(struct filter *filter, unsigned number)
+{
+    put(filter, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, number);
+    RETURN(REFUSE);
+}
+
 static void
 put_abi(struct filter *filter, const struct numbers *abi)
 {
@@ -99,6 +127,10 @@ put_abi(struct filter *filter, const struct numbers *abi)
     refuse_pid_one(filter, abi->sched_setaffinity);
     refuse_who(filter, abi->setpriority, 0);
     refuse_who(filter, abi->ioprio_set, 1);
+    refuse_families(filter, abi->socket);
+    refuse_call(filter, IO_URING_SETUP);
+    if (abi->socketcall != 0)
+        refuse_call(filter, abi->socketcall); /* its arguments are in memory, out of our sight */
     RETURN(SECCOMP_RET_ALLOW);
     filter->code[skip].jf = (uint8_t)(filter->len - skip - 1);
 }

@@ -99,7 +99,27 @@ inside_32bit(int argc, char **argv)
     say("sched_setaffinity", call32(241, 1, 0, 0, 0));
     say("sched_setscheduler", call32(156, 1, 0, 0, 0));
     say("ioprio user", call32(289, 3, 0, 3 << 13, 0));
+    say("socketcall", call32(102, 1, 0, 0, 0));
+    say("socket", call32(359, 40 /* VSOCK */, SOCK_STREAM, 0, 0));
     say("own priority", call32(97, PRIO_PROCESS, 0, 5, 0));
+    return 0;
+}
+
+/* By number, since AF_VSOCK's own headers are not needed for more. */
+static int
+inside_families(int argc, char **argv)
+{
+    static const int unusual[] = {AF_PACKET, 21 /* RDS */, 30 /* TIPC */, 31 /* BLUETOOTH */, 38 /* ALG */,
+                                  40 /* VSOCK */, 44 /* XDP */};
+    static const int usual[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK};
+    int refused = 0, had = 0;
+
+    for (size_t i = 0; i < sizeof unusual / sizeof unusual[0]; i++)
+        refused += socket(unusual[i], SOCK_RAW, 0) < 0 && errno == EAFNOSUPPORT;
+    for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++)
+        had += socket(usual[i], SOCK_DGRAM, 0) >= 0;
+    printf("%d unusual refused, %d usual had\n", refused, had);
+    say("io_uring_setup", syscall(425, 0, NULL));
     return 0;
 }
 
@@ -174,7 +194,7 @@ inside_hoard(int argc, char **argv)
 static const struct inside inside_table[] = {
     {"native", inside_native},   {"own", inside_own},     {"32bit", inside_32bit},
     {"peek", inside_peek},       {"signals", inside_signals}, {"oom-score", inside_oom_score},
-    {"hoard", inside_hoard},     {NULL, NULL},
+    {"hoard", inside_hoard},     {"families", inside_families}, {NULL, NULL},
 };
 
 /* ---- the tests ------------------------------------------------------------------------------------ */
@@ -268,9 +288,25 @@ START_TEST(the_32_bit_table_is_closed_the_same_way)
     if (proc.exit.signal != 0) {
         printf("SKIPPED the 32-bit table: this kernel has none (signal %d)\n", proc.exit.signal);
     } else {
-        ck_assert_msg(count_lines(proc.out.data, "EPERM\n") == 6, "%s", proc.out.data);
+        ck_assert_msg(count_lines(proc.out.data, "EPERM\n") == 7, "%s", proc.out.data);
+        ck_assert_msg(strstr(proc.out.data, "socket: Address family not") != NULL, "%s", proc.out.data);
         ck_assert_msg(strstr(proc.out.data, "own priority: done") != NULL, "%s", proc.out.data);
     }
+    expect_alive(&box);
+    proc_release(&proc);
+    box_stop(&box);
+}
+END_TEST
+
+START_TEST(no_sockets_but_those_a_namespace_holds)
+{
+    struct proc proc;
+    struct box box;
+
+    if (!box_start(&box))
+        return;
+    run_inside(&box, &proc, "families", NULL);
+    ck_assert_str_eq(proc.out.data, "7 unusual refused, 4 usual had\nio_uring_setup: EPERM\n");
     expect_alive(&box);
     proc_release(&proc);
     box_stop(&box);
@@ -377,6 +413,7 @@ END_TEST
 UNIT_MAIN("sandbox/link: hostile programs", tcase_add_test(tc, calls_that_name_pid_1_or_everybody_are_refused);
           tcase_add_test(tc, to_a_root_image_too); tcase_add_test(tc, the_same_calls_about_oneself_go_through);
           tcase_add_test(tc, the_32_bit_table_is_closed_the_same_way);
+          tcase_add_test(tc, no_sockets_but_those_a_namespace_holds);
           tcase_add_test(tc, nothing_of_pid_1_can_be_looked_into);
           tcase_add_test(tc, signals_from_inside_mean_nothing_to_pid_1);
           tcase_add_test(tc, a_raised_oom_score_is_put_back_at_the_next_ping);
