@@ -201,7 +201,7 @@ tls_server_start(struct tls_server *server, const char *path)
     socklen_t len = sizeof name;
 
     memset(server, 0, sizeof *server);
-    snprintf(server->dir, sizeof server->dir, "/tmp/cf-tls-XXXXXX");
+    memcpy(server->dir, "/tmp/cf-tls-XXXXXX", sizeof "/tmp/cf-tls-XXXXXX");
     if (mkdtemp(server->dir) == NULL || !tls_make_certs(server->dir)) {
         server->why_not = "the openssl command is not there or failed";
         return;
