@@ -101,8 +101,7 @@ end(struct talk *talk)
     curl_global_cleanup();
 }
 
-/* ---- an echo server, plain
- * --------------------------------------------------------------------- */
+/* ---- an echo server, plain -------------------------------------------------------------- */
 
 struct echo {
     pid_t pid;
@@ -163,8 +162,7 @@ echo_stop(struct echo *echo)
     unlink(echo->path);
 }
 
-/* ---- the conversation
- * ---------------------------------------------------------------------------- */
+/* ---- the conversation ------------------------------------------------------------------- */
 
 /* 3 MiB go out and come back, then the half-close, then the peer's last words and its end. */
 static void
