@@ -1,7 +1,7 @@
 /*
- * Opening files beneath a folder and nowhere else, however its names and links are arranged: the
- * kernel resolves (openat2), or, where it or the engine's seccomp profile is too old for that,
- * one name after the other without any symlink.
+ * Opening files beneath a folder and nowhere else, however its names and links are arranged:
+ * the kernel resolves (openat2), or, where it or the engine's seccomp profile is too old for
+ * that, one name after the other without any symlink.
  */
 #include "init/init.h"
 
@@ -80,7 +80,8 @@ cf_beneath_parent(int root_fd, const char *path, const char **ret_name)
     char folder[PATH_MAX];
 
     *ret_name = slash == NULL ? path : slash + 1;
-    if ((*ret_name)[0] == '\0' || strcmp(*ret_name, ".") == 0 || strcmp(*ret_name, "..") == 0) {
+    if ((*ret_name)[0] == '\0' || strcmp(*ret_name, ".") == 0 ||
+        strcmp(*ret_name, "..") == 0) {
         errno = EINVAL;
         return -1;
     }

@@ -1,7 +1,7 @@
 /*
  * The sandbox's own cgroup, seen from inside: the count of OOM kills is the one authority on
- * whether memory ran out. Both versions; and where the mount shows the whole tree instead of the
- * own part of it, the path in /proc/self/cgroup leads there.
+ * whether memory ran out. Both versions; and where the mount shows the whole tree instead of
+ * the own part of it, the path in /proc/self/cgroup leads there.
  */
 #include "init/init.h"
 
@@ -110,6 +110,6 @@ cf_cgroup_number(int fd)
 
     if (!read_text(fd, text, sizeof text))
         return 0;
-    number = strtoull(text, NULL, 10); /* "max" reads as 0 */
+    number = strtoull(text, NULL, 10);          /* "max" reads as 0 */
     return number > INT64_MAX / 2 ? 0 : number; /* v1 says "none" with a huge number */
 }

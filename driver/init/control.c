@@ -15,7 +15,7 @@
 
 typedef void request_fn(struct cf_init *init, json_int_t id, json_t *request);
 
-/* ---- out ---------------------------------------------------------------------------------- */
+/* ---- out ---------------------------------------------------------------------------- */
 
 static void
 send_message(struct cf_init *init, json_t *message)
@@ -37,7 +37,8 @@ send_answer(struct cf_init *init, json_t *message)
 {
     send_message(init, message);
     if (init->mark_count < CF_INIT_MARKS) {
-        init->marks[(init->mark_first + init->mark_count) % CF_INIT_MARKS] = init->mux.urgent_queued;
+        init->marks[(init->mark_first + init->mark_count) % CF_INIT_MARKS] =
+            init->mux.urgent_queued;
         init->mark_count++;
     }
 }
@@ -63,7 +64,8 @@ cf_control_refuse(struct cf_init *init, json_int_t id, int error, const char *fm
     va_end(args);
     if (json_string(text) == NULL) /* names may be any bytes */
         snprintf(text, sizeof text, "%s", strerror(error));
-    send_answer(init, json_pack("{s:I, s:{s:i, s:s}}", "re", id, "error", "errno", error, "text", text));
+    send_answer(init, json_pack("{s:I, s:{s:i, s:s}}", "re", id, "error", "errno", error,
+                                "text", text));
 }
 
 void
@@ -80,17 +82,18 @@ cf_control_count_sent(struct cf_init *init)
         init->mark_count--;
         init->unanswered--;
     }
-    /* orphans are a counter too: told when the last word about them has gone out, and at the end
-     * by bye, which nothing may follow */
-    if (init->shutdown_deadline_ms == 0 && init->orphans > init->orphans_told && init->mux.urgent.len == 0) {
+    /* orphans are a counter too: told when the last word about them has gone out, and at the
+     * end by bye, which nothing may follow */
+    if (init->shutdown_deadline_ms == 0 && init->orphans > init->orphans_told &&
+        init->mux.urgent.len == 0) {
         cf_control_event(init, json_pack("{s:s, s:I, s:I}", "ev", "orphan", "count",
-                                         (json_int_t)(init->orphans - init->orphans_told), "total",
-                                         (json_int_t)init->orphans));
+                                         (json_int_t)(init->orphans - init->orphans_told),
+                                         "total", (json_int_t)init->orphans));
         init->orphans_told = init->orphans;
     }
 }
 
-/* ---- requests that need no room of their own ------------------------------------------------- */
+/* ---- requests that need no room of their own ---------------------------------------- */
 
 static void
 answer_ping(struct cf_init *init, json_int_t id, json_t *request)
@@ -130,16 +133,17 @@ answer_facts(struct cf_init *init, json_int_t id, json_t *request)
 
     cf_control_answer(
         init, id,
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "processes", (json_int_t)init->child_count,
-                  "pids", (json_int_t)cf_cgroup_number(cgroup->pids), "oom_kills",
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "processes",
+                  (json_int_t)init->child_count, "pids",
+                  (json_int_t)cf_cgroup_number(cgroup->pids), "oom_kills",
                   (json_int_t)cf_cgroup_oom_kills(cgroup), "memory_bytes",
                   (json_int_t)cf_cgroup_number(cgroup->memory), "memory_limit_bytes",
                   (json_int_t)cf_cgroup_number(cgroup->memory_max), "disk_bytes",
-                  (json_int_t)cf_disk_used(init), "orphans", (json_int_t)init->orphans, "channels",
-                  (json_int_t)(init->mux.own_channels + init->mux.peer_channels)));
+                  (json_int_t)cf_disk_used(init), "orphans", (json_int_t)init->orphans,
+                  "channels", (json_int_t)(init->mux.own_channels + init->mux.peer_channels)));
 }
 
-/* ---- in ------------------------------------------------------------------------------------------ */
+/* ---- in ----------------------------------------------------------------------------- */
 
 static const struct {
     const char *op;
@@ -172,7 +176,8 @@ answer(struct cf_init *init, json_int_t id, json_t *request)
             return;
         }
     }
-    cf_control_refuse(init, id, ENOSYS, "cf-init " CFRUNNER_VERSION " knows no such operation");
+    cf_control_refuse(init, id, ENOSYS,
+                      "cf-init " CFRUNNER_VERSION " knows no such operation");
 }
 
 int
@@ -184,7 +189,8 @@ cf_control_take(struct cf_init *init, const char *bytes, size_t len, struct cf_e
     int status = 0;
 
     if (request == NULL)
-        status = cf_error_set(err, CF_ERROR_WIRE, 0, "control message is not JSON: %s", why.text);
+        status =
+            cf_error_set(err, CF_ERROR_WIRE, 0, "control message is not JSON: %s", why.text);
     else if (id <= 0)
         status = cf_error_set(err, CF_ERROR_WIRE, 0, "control message without an id");
     else if (++init->unanswered > CF_MUX_UNANSWERED_MAX)

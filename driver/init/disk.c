@@ -1,9 +1,9 @@
 /*
  * The disk watch: how many blocks the run has taken. Nothing tells that from inside, so it is
- * counted, in slices of a few milliseconds: files of the watched folders that changed since the
- * sandbox started (the image's own are older; their status time cannot be set back), what /tmp
- * holds, and files that have no name any more but are still open. The space left on the disk,
- * although others share it, tells when to hurry.
+ * counted, in slices of a few milliseconds: files of the watched folders that changed since
+ * the sandbox started (the image's own are older; their status time cannot be set back), what
+ * /tmp holds, and files that have no name any more but are still open. The space left on the
+ * disk, although others share it, tells when to hurry.
  *
  * Not seen: files without a name that are only mapped, or held by a process that made itself
  * undumpable.
@@ -59,7 +59,7 @@ blocks_of(const struct stat *info)
     return (uint64_t)info->st_blocks * 512;
 }
 
-/* ---- folders -------------------------------------------------------------------------------- */
+/* ---- folders ------------------------------------------------------------------------ */
 
 static bool
 open_folder(struct cf_disk *disk)
@@ -79,7 +79,8 @@ count_entry(struct cf_init *init, const struct stat *info)
     nlink_t names = info->st_nlink > 0 && !S_ISDIR(info->st_mode) ? info->st_nlink : 1;
 
     if (info->st_ctim.tv_sec > init->started_at.tv_sec ||
-        (info->st_ctim.tv_sec == init->started_at.tv_sec && info->st_ctim.tv_nsec >= init->started_at.tv_nsec))
+        (info->st_ctim.tv_sec == init->started_at.tv_sec &&
+         info->st_ctim.tv_nsec >= init->started_at.tv_nsec))
         init->disk->so_far += blocks_of(info) / names; /* each of its names adds its share */
 }
 
@@ -106,7 +107,7 @@ step_folders(struct cf_init *init)
     return true;
 }
 
-/* ---- /tmp --------------------------------------------------------------------------------------- */
+/* ---- /tmp --------------------------------------------------------------------------- */
 
 static void
 count_tmp(struct cf_disk *disk)
@@ -121,7 +122,7 @@ count_tmp(struct cf_disk *disk)
     disk->so_far += (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
 }
 
-/* ---- open files without a name --------------------------------------------------------------------- */
+/* ---- open files without a name ------------------------------------------------------ */
 
 static bool
 is_new(struct cf_disk *disk, const struct stat *info)
@@ -198,7 +199,7 @@ step_nameless(struct cf_disk *disk)
     return true;
 }
 
-/* ---- passes ------------------------------------------------------------------------------------------ */
+/* ---- passes ------------------------------------------------------------------------- */
 
 static uint64_t
 free_space(const struct cf_disk *disk)
@@ -235,8 +236,8 @@ tell_when_over(struct cf_init *init)
         return;
     }
     if (!disk->is_told)
-        cf_control_event(init, json_pack("{s:s, s:I, s:I}", "ev", "disk", "used", (json_int_t)used, "limit",
-                                         (json_int_t)disk->limit));
+        cf_control_event(init, json_pack("{s:s, s:I, s:I}", "ev", "disk", "used",
+                                         (json_int_t)used, "limit", (json_int_t)disk->limit));
     disk->is_told = true;
 }
 
@@ -282,7 +283,9 @@ cf_disk_tick(struct cf_init *init, uint64_t now_ms)
         do_slice(init);
     }
     now_ms = cf_clock_ms();
-    disk->next_ms = now_ms + (!disk->is_passing ? GLANCE_MS : disk->is_hurried ? HURRY_GAP_MS : SLICE_GAP_MS);
+    disk->next_ms = now_ms + (!disk->is_passing  ? GLANCE_MS
+                              : disk->is_hurried ? HURRY_GAP_MS
+                                                 : SLICE_GAP_MS);
     return (int64_t)(disk->next_ms - now_ms);
 }
 
@@ -296,7 +299,7 @@ cf_disk_used(const struct cf_init *init)
     return disk->is_passing && disk->so_far > disk->used ? disk->so_far : disk->used;
 }
 
-/* ---- the request ----------------------------------------------------------------------------------------- */
+/* ---- the request -------------------------------------------------------------------- */
 
 static void
 free_disk(struct cf_disk *disk)
@@ -350,7 +353,8 @@ cf_disk_watch(struct cf_init *init, json_int_t id, json_t *request)
     json_array_foreach(folders, i, folder) {
         if (add_folder(disk, json_string_value(folder)) < 0) {
             cf_control_refuse(init, id, errno, "disk watch of %s: %s",
-                              json_is_string(folder) ? json_string_value(folder) : "?", strerror(errno));
+                              json_is_string(folder) ? json_string_value(folder) : "?",
+                              strerror(errno));
             free_disk(disk);
             return;
         }

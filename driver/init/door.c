@@ -63,7 +63,8 @@ open_door(struct cf_init *init, int fd, unsigned port)
     int on = 1;
 
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (stream == NULL || cf_mux_open(&init->mux, &stream->channel, CF_MUX_WINDOW_DOOR, port, &err) < 0) {
+    if (stream == NULL ||
+        cf_mux_open(&init->mux, &stream->channel, CF_MUX_WINDOW_DOOR, port, &err) < 0) {
         close(fd);
         free(stream);
         return;
@@ -122,7 +123,8 @@ cf_door_listen(struct cf_init *init, unsigned port)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
     /* no SO_REUSE*: then nobody else can bind it, with any option */
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 512) < 0)
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
+        listen(fd, 512) < 0)
         return -1;
     listener->port = port;
     listener->watch = (struct cf_watch){fd, on_listener};

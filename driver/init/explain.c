@@ -1,6 +1,7 @@
 /*
- * Why a program could not be run. exec's errno is the fact; but ENOENT is also said of a missing
- * interpreter, and ENOEXEC of another processor's program, and a look at the file tells which.
+ * Why a program could not be run. exec's errno is the fact; but ENOENT is also said of a
+ * missing interpreter, and ENOEXEC of another processor's program, and a look at the file
+ * tells which.
  */
 #include "init/init.h"
 
@@ -41,8 +42,8 @@ script_interpreter(const char *head, size_t len, char *out, size_t size)
 
     while (at < len && (head[at] == ' ' || head[at] == '\t'))
         at++;
-    while (at < len && used + 1 < size && head[at] != ' ' && head[at] != '\t' && head[at] != '\n' &&
-           head[at] != '\0')
+    while (at < len && used + 1 < size && head[at] != ' ' && head[at] != '\t' &&
+           head[at] != '\n' && head[at] != '\0')
         out[used++] = head[at++];
     out[used] = '\0';
 }
@@ -60,11 +61,13 @@ elf_interpreter(int fd, const char *head, size_t len, char *out, size_t size)
         return;
     memcpy(&file, head, sizeof file);
     for (unsigned i = 0; i < file.e_phnum && i < 64; i++) {
-        if (pread(fd, &part, sizeof part, (off_t)(file.e_phoff + i * sizeof part)) != sizeof part)
+        if (pread(fd, &part, sizeof part, (off_t)(file.e_phoff + i * sizeof part)) !=
+            sizeof part)
             return;
         if (part.p_type != PT_INTERP)
             continue;
-        n = pread(fd, out, part.p_filesz < size - 1 ? part.p_filesz : size - 1, (off_t)part.p_offset);
+        n = pread(fd, out, part.p_filesz < size - 1 ? part.p_filesz : size - 1,
+                  (off_t)part.p_offset);
         out[n > 0 ? n : 0] = '\0';
         return;
     }
@@ -88,8 +91,10 @@ explain_missing(int fd, const char *head, size_t len, char *out, size_t size)
         elf_interpreter(fd, head, len, interpreter, sizeof interpreter);
     end = strlen(interpreter);
     if (end > 0 && interpreter[end - 1] == '\r')
-        snprintf(out, size, "its first line ends in a carriage return: the interpreter would be '%.*s\\r'",
-                 (int)(end - 1), interpreter);
+        snprintf(
+            out, size,
+            "its first line ends in a carriage return: the interpreter would be '%.*s\\r'",
+            (int)(end - 1), interpreter);
     else if (end > 0)
         snprintf(out, size, "interpreter %s is not in the image", interpreter);
 }
@@ -104,8 +109,10 @@ explain_format(const char *head, size_t len, char *out, size_t size)
     else if (is_elf(head, len)) {
         if (uname(&here) < 0)
             here.machine[0] = '\0';
-        snprintf(out, size, "ELF for %s, this machine is %s",
-                 machine_name((unsigned char)head[18] | (unsigned)(unsigned char)head[19] << 8), here.machine);
+        snprintf(
+            out, size, "ELF for %s, this machine is %s",
+            machine_name((unsigned char)head[18] | (unsigned)(unsigned char)head[19] << 8),
+            here.machine);
     } else if (len >= 2 && memcmp(head, "#!", 2) == 0)
         snprintf(out, size, "a script whose interpreter cannot be run");
     else
@@ -125,8 +132,9 @@ explain_denied(const char *path, char *out, size_t size)
     else if (!S_ISREG(info.st_mode))
         snprintf(out, size, "it is not a regular file");
     else if (access(path, X_OK) < 0)
-        snprintf(out, size, "not executable for uid %u (mode %04o, owner %u:%u)", (unsigned)geteuid(),
-                 (unsigned)(info.st_mode & 07777), (unsigned)info.st_uid, (unsigned)info.st_gid);
+        snprintf(out, size, "not executable for uid %u (mode %04o, owner %u:%u)",
+                 (unsigned)geteuid(), (unsigned)(info.st_mode & 07777), (unsigned)info.st_uid,
+                 (unsigned)info.st_gid);
     else if (statvfs(path, &filesystem) == 0 && (filesystem.f_flag & ST_NOEXEC))
         snprintf(out, size, "it lies on a mount without exec");
     else
@@ -157,8 +165,8 @@ explain_exec(const char *program, int error, char *out, size_t size)
 }
 
 void
-cf_spawn_explain(const char *program, const char *cwd, const struct cf_spawn_failure *why, char *out,
-                 size_t size)
+cf_spawn_explain(const char *program, const char *cwd, const struct cf_spawn_failure *why,
+                 char *out, size_t size)
 {
     out[0] = '\0';
     if (why->phase == CF_SPAWN_EXEC)

@@ -1,6 +1,7 @@
 /*
- * Files, as the harness's own user: facts about a path, folders, and whole regular files streamed
- * in either direction over a channel. Nothing of a file is held but what one frame carries.
+ * Files, as the harness's own user: facts about a path, folders, and whole regular files
+ * streamed in either direction over a channel. Nothing of a file is held but what one frame
+ * carries.
  */
 #include "init/init.h"
 
@@ -16,7 +17,9 @@
 static int
 hex_value(char digit)
 {
-    return digit >= '0' && digit <= '9' ? digit - '0' : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
+    return digit >= '0' && digit <= '9'   ? digit - '0'
+           : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10
+                                          : -1;
 }
 
 /* A name that is not UTF-8 travels as hex. */
@@ -52,9 +55,10 @@ cf_files_path(json_t *request, const char *name)
     return hex == NULL ? NULL : path_from_hex(hex);
 }
 
-/* ---- stat ------------------------------------------------------------------------------------ */
+/* ---- stat --------------------------------------------------------------------------- */
 
-/* The real path; of one that is not there, the real path of what is, and the rest behind it. */
+/* The real path; of one that is not there, the real path of what is, and the rest behind it.
+ */
 static char *
 resolve(const char *path)
 {
@@ -73,7 +77,8 @@ resolve(const char *path)
         size = strlen(real) + strlen(path) + 2;
         whole = malloc(size);
         if (whole != NULL)
-            snprintf(whole, size, "%s%s", strcmp(real, "/") == 0 ? "" : real, path + strlen(above));
+            snprintf(whole, size, "%s%s", strcmp(real, "/") == 0 ? "" : real,
+                     path + strlen(above));
         free(real);
         return whole;
     }
@@ -110,16 +115,17 @@ cf_files_stat(struct cf_init *init, json_int_t id, json_t *request)
     }
     exists = stat(real, &info) == 0;
     name = json_string(real); /* NULL for a name that is not UTF-8: then told as such */
-    cf_control_answer(init, id,
-                      json_pack("{s:o, s:b, s:s, s:i, s:I, s:I, s:I, s:b}", "real",
-                                name != NULL ? name : json_null(), "exists", exists, "type",
-                                exists ? type_name(info.st_mode) : "none", "mode",
-                                (int)(info.st_mode & 07777), "uid", (json_int_t)info.st_uid, "gid",
-                                (json_int_t)info.st_gid, "size", (json_int_t)info.st_size, "writable",
-                                exists && access(real, W_OK | (S_ISDIR(info.st_mode) ? X_OK : 0)) == 0));
+    cf_control_answer(
+        init, id,
+        json_pack("{s:o, s:b, s:s, s:i, s:I, s:I, s:I, s:b}", "real",
+                  name != NULL ? name : json_null(), "exists", exists, "type",
+                  exists ? type_name(info.st_mode) : "none", "mode",
+                  (int)(info.st_mode & 07777), "uid", (json_int_t)info.st_uid, "gid",
+                  (json_int_t)info.st_gid, "size", (json_int_t)info.st_size, "writable",
+                  exists && access(real, W_OK | (S_ISDIR(info.st_mode) ? X_OK : 0)) == 0));
 }
 
-/* ---- folders and names ------------------------------------------------------------------------ */
+/* ---- folders and names -------------------------------------------------------------- */
 
 /* Root and path of a request, or a refusal sent. */
 struct place {
@@ -132,7 +138,8 @@ find_place(struct cf_init *init, json_int_t id, json_t *request, struct place *r
 {
     struct place place = {cf_files_path(request, "root"), cf_files_path(request, "path"), -1};
 
-    if (place.root != NULL && place.path != NULL && place.root[0] == '/' && place.path[0] != '\0') {
+    if (place.root != NULL && place.path != NULL && place.root[0] == '/' &&
+        place.path[0] != '\0') {
         place.fd = cf_beneath_root(place.root);
         if (place.fd < 0)
             cf_control_refuse(init, id, errno, "%s: %s", place.root, strerror(errno));
@@ -176,7 +183,8 @@ make_folders(const struct place *place, mode_t mode)
             return -1;
         status = mkdirat(parent, name, mode);
         if (status == 0)
-            status = fchmodat(parent, name, mode, 0); /* the mode asked for, whatever the umask */
+            status =
+                fchmodat(parent, name, mode, 0); /* the mode asked for, whatever the umask */
         else if (errno == EEXIST)
             status = 0;
         close(parent);
@@ -195,7 +203,8 @@ cf_files_mkdir(struct cf_init *init, json_int_t id, json_t *request)
         if (make_folders(&place, mode) == 0)
             fd = cf_beneath_open(place.fd, place.path, O_PATH | O_DIRECTORY, 0);
         if (fd < 0)
-            cf_control_refuse(init, id, errno, "%s beneath %s: %s", place.path, place.root, strerror(errno));
+            cf_control_refuse(init, id, errno, "%s beneath %s: %s", place.path, place.root,
+                              strerror(errno));
         else
             cf_control_answer(init, id, NULL);
     }
@@ -214,7 +223,8 @@ cf_files_unlink(struct cf_init *init, json_int_t id, json_t *request)
     if (find_place(init, id, request, &place) == 0) {
         parent = cf_beneath_parent(place.fd, place.path, &name);
         if ((parent < 0 || unlinkat(parent, name, 0) < 0) && errno != ENOENT)
-            cf_control_refuse(init, id, errno, "%s beneath %s: %s", place.path, place.root, strerror(errno));
+            cf_control_refuse(init, id, errno, "%s beneath %s: %s", place.path, place.root,
+                              strerror(errno));
         else
             cf_control_answer(init, id, NULL);
     }
@@ -234,7 +244,8 @@ cf_files_symlink(struct cf_init *init, json_int_t id, json_t *request)
     if (find_place(init, id, request, &place) == 0) {
         parent = cf_beneath_parent(place.fd, place.path, &name);
         if (parent < 0 || symlinkat(target != NULL ? target : "", parent, name) < 0)
-            cf_control_refuse(init, id, errno, "%s beneath %s: %s", place.path, place.root, strerror(errno));
+            cf_control_refuse(init, id, errno, "%s beneath %s: %s", place.path, place.root,
+                              strerror(errno));
         else
             cf_control_answer(init, id, NULL);
     }
@@ -243,7 +254,7 @@ cf_files_symlink(struct cf_init *init, json_int_t id, json_t *request)
     release_place(&place);
 }
 
-/* ---- whole files ------------------------------------------------------------------------------- */
+/* ---- whole files -------------------------------------------------------------------- */
 
 struct transfer {
     json_int_t id;
@@ -267,8 +278,9 @@ refuse_transfer(struct cf_stream *stream, int error)
     struct transfer *transfer = stream->user;
 
     if (!transfer->is_answered)
-        cf_control_refuse(stream->init, transfer->id, error != 0 ? error : ECANCELED, "after %llu bytes: %s",
-                          (unsigned long long)transfer->done, strerror(error != 0 ? error : ECANCELED));
+        cf_control_refuse(stream->init, transfer->id, error != 0 ? error : ECANCELED,
+                          "after %llu bytes: %s", (unsigned long long)transfer->done,
+                          strerror(error != 0 ? error : ECANCELED));
     transfer->is_answered = true;
 }
 
@@ -278,7 +290,8 @@ answer_transfer(struct cf_stream *stream)
     struct transfer *transfer = stream->user;
 
     transfer->is_answered = true;
-    cf_control_answer(stream->init, transfer->id, json_pack("{s:I}", "size", (json_int_t)transfer->done));
+    cf_control_answer(stream->init, transfer->id,
+                      json_pack("{s:I}", "size", (json_int_t)transfer->done));
 }
 
 static ssize_t
@@ -330,9 +343,11 @@ static const struct cf_stream_ops read_ops = {
     .on_free = free_transfer,
 };
 
-/* Opens a regular file beneath the request's root. Neither a fifo nor a device can hold us up. */
+/* Opens a regular file beneath the request's root. Neither a fifo nor a device can hold us up.
+ */
 static int
-open_regular(struct cf_init *init, json_int_t id, json_t *request, int flags, mode_t mode, struct stat *ret_info)
+open_regular(struct cf_init *init, json_int_t id, json_t *request, int flags, mode_t mode,
+             struct stat *ret_info)
 {
     struct place place;
     int fd = -1;
@@ -354,16 +369,18 @@ open_regular(struct cf_init *init, json_int_t id, json_t *request, int flags, mo
 
 /* Binds the request's channel to the file; `fd` is taken. */
 static struct cf_stream *
-begin_transfer(struct cf_init *init, json_int_t id, json_t *request, const struct cf_stream_ops *ops, int fd,
-               uint64_t limit)
+begin_transfer(struct cf_init *init, json_int_t id, json_t *request,
+               const struct cf_stream_ops *ops, int fd, uint64_t limit)
 {
-    struct cf_stream *stream = cf_stream_unbound(init, json_integer_value(json_object_get(request, "ch")));
+    struct cf_stream *stream =
+        cf_stream_unbound(init, json_integer_value(json_object_get(request, "ch")));
     struct transfer *transfer = calloc(1, sizeof *transfer);
 
     if (stream == NULL || transfer == NULL) {
         close(fd);
         free(transfer);
-        cf_control_refuse(init, id, stream == NULL ? EBADF : ENOMEM, "no channel for the file's bytes");
+        cf_control_refuse(init, id, stream == NULL ? EBADF : ENOMEM,
+                          "no channel for the file's bytes");
         return NULL;
     }
     *transfer = (struct transfer){.id = id, .fd = fd, .limit = limit};

@@ -1,7 +1,7 @@
 /*
- * What keeps programs of the same user away from pid 1: not dumpable (so ptrace, its memory, its
- * descriptors and its environment are closed), a seccomp filter for the calls that take a pid and
- * do not ask about that, and an OOM score that is written back.
+ * What keeps programs of the same user away from pid 1: not dumpable (so ptrace, its memory,
+ * its descriptors and its environment are closed), a seccomp filter for the calls that take a
+ * pid and do not ask about that, and an OOM score that is written back.
  */
 #include "init/init.h"
 
@@ -19,7 +19,9 @@ cf_harden(struct cf_init *init, const char **ret_what)
 
     /* before the flag: afterwards /proc/self is root's. Missing /proc costs only this belt. */
     init->oom_score_fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
-    n = init->oom_score_fd < 0 ? -1 : pread(init->oom_score_fd, init->oom_score, sizeof init->oom_score - 1, 0);
+    n = init->oom_score_fd < 0
+            ? -1
+            : pread(init->oom_score_fd, init->oom_score, sizeof init->oom_score - 1, 0);
     if (n <= 0)
         init->oom_score[0] = '\0';
 
@@ -33,8 +35,8 @@ cf_harden(struct cf_init *init, const char **ret_what)
     return cf_seccomp_install();
 }
 
-/* A root image may raise pid 1's score; only the value it began with is written, which needs no
- * capability. */
+/* A root image may raise pid 1's score; only the value it began with is written, which needs
+ * no capability. */
 void
 cf_harden_restore(struct cf_init *init)
 {
@@ -42,7 +44,8 @@ cf_harden_restore(struct cf_init *init)
 
     if (init->oom_score_fd < 0 || init->oom_score[0] == '\0')
         return;
-    if (pread(init->oom_score_fd, now, sizeof now - 1, 0) > 0 && strcmp(now, init->oom_score) == 0)
+    if (pread(init->oom_score_fd, now, sizeof now - 1, 0) > 0 &&
+        strcmp(now, init->oom_score) == 0)
         return;
     (void)!pwrite(init->oom_score_fd, init->oom_score, strlen(init->oom_score), 0);
 }
@@ -67,9 +70,11 @@ cf_private_resize(void *old, size_t old_size, size_t new_size)
     }
     if (old != NULL) {
         memory = mremap(old, whole_pages(old_size), whole_pages(new_size), MREMAP_MAYMOVE);
-        return memory == MAP_FAILED ? NULL : memory; /* what keeps it out of fork moves along */
+        return memory == MAP_FAILED ? NULL
+                                    : memory; /* what keeps it out of fork moves along */
     }
-    memory = mmap(NULL, whole_pages(new_size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memory = mmap(NULL, whole_pages(new_size), PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return NULL;
     if (madvise(memory, whole_pages(new_size), MADV_DONTFORK) < 0) {

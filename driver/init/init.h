@@ -1,12 +1,12 @@
 /*
- * init/init.h: cf-init, the static program that is pid 1 in a sandbox. One loop, one thread, one
- * stream: its stdin and stdout carry the mux to the driver, and everything that goes on inside
- * the sandbox is asked for over it. It runs as the image's user without any capability, next to
- * programs of the same user that may be hostile; what they could do to it is closed off before
- * the first of them starts (harden.c).
+ * init/init.h: cf-init, the static program that is pid 1 in a sandbox. One loop, one thread,
+ * one stream: its stdin and stdout carry the mux to the driver, and everything that goes on
+ * inside the sandbox is asked for over it. It runs as the image's user without any capability,
+ * next to programs of the same user that may be hostile; what they could do to it is closed
+ * off before the first of them starts (harden.c).
  *
- * It never waits for anybody: every descriptor is non-blocking, watched edge-triggered, and each
- * knows by a flag whether it is worth trying.
+ * It never waits for anybody: every descriptor is non-blocking, watched edge-triggered, and
+ * each knows by a flag whether it is worth trying.
  */
 #ifndef CF_INIT_INIT_H
 #define CF_INIT_INIT_H
@@ -31,7 +31,7 @@
 
 struct cf_init;
 
-/* ---- loop.c ------------------------------------------------------------------------------ */
+/* ---- loop.c ------------------------------------------------------------------------- */
 
 /* A descriptor the loop watches. on_event gets what epoll said, once an edge. */
 struct cf_watch {
@@ -39,10 +39,11 @@ struct cf_watch {
     void (*on_event)(struct cf_init *init, struct cf_watch *watch, uint32_t events);
 };
 
-int cf_watch_add(struct cf_init *init, struct cf_watch *watch, uint32_t events); /* -1: errno */
+int cf_watch_add(struct cf_init *init, struct cf_watch *watch,
+                 uint32_t events);                                 /* -1: errno */
 void cf_watch_close(struct cf_init *init, struct cf_watch *watch); /* and its descriptor */
 
-/* ---- stream.c: a channel and the descriptor (or maker of bytes) at its inner end ---------- */
+/* ---- stream.c: a channel and the descriptor (or maker of bytes) at its inner end ---- */
 
 struct cf_stream;
 
@@ -64,10 +65,12 @@ struct cf_stream {
     struct cf_mux_channel channel;
     struct cf_watch watch;
     struct cf_init *init;
-    const struct cf_stream_ops *ops; /* NULL: opened by the driver, not yet bound to anything */
+    const struct cf_stream_ops
+        *ops; /* NULL: opened by the driver, not yet bound to anything */
     void *user;
     struct cf_mux_bytes held; /* within credit, waits for the sink */
-    bool is_readable, is_writable, is_ready, is_discarding, is_source_over, is_sink_over, is_dead;
+    bool is_readable, is_writable, is_ready, is_discarding, is_source_over, is_sink_over,
+        is_dead;
     TAILQ_ENTRY(cf_stream) in_ready; /* sources that may have bytes, in turn */
     SLIST_ENTRY(cf_stream) in_dead;
 };
@@ -78,17 +81,20 @@ extern const struct cf_mux_events cf_stream_mux_events;
 
 struct cf_stream *cf_stream_new(struct cf_init *init); /* NULL: memory */
 /* Gives an open channel its inner end. `fd` is taken (-1: none, always ready). */
-int cf_stream_bind(struct cf_stream *stream, const struct cf_stream_ops *ops, void *user, int fd);
+int cf_stream_bind(struct cf_stream *stream, const struct cf_stream_ops *ops, void *user,
+                   int fd);
 /* The unbound stream that the driver opened as channel `id`, or NULL. */
 struct cf_stream *cf_stream_unbound(struct cf_init *init, json_int_t id);
 void cf_stream_mark_readable(struct cf_stream *stream);
-/* Ends it now; the driver hears a reset where a direction was open. Freed at the turn's end. */
+/* Ends it now; the driver hears a reset where a direction was open. Freed at the turn's end.
+ */
 void cf_stream_end(struct cf_stream *stream);
-/* Moves bytes of the next source in turn towards the driver; false: nothing to do or no room. */
+/* Moves bytes of the next source in turn towards the driver; false: nothing to do or no room.
+ */
 bool cf_stream_pump(struct cf_init *init);
 void cf_stream_bury(struct cf_init *init); /* frees those that ended in this turn */
 
-/* ---- control.c: requests and answers -------------------------------------------------------- */
+/* ---- control.c: requests and answers ------------------------------------------------ */
 
 int cf_control_take(struct cf_init *init, const char *bytes, size_t len, struct cf_error *err);
 /* Both answer request `id`. `body` is taken and may be NULL for an empty answer. */
@@ -99,22 +105,28 @@ void cf_control_event(struct cf_init *init, json_t *event); /* taken */
 /* Answers that have left make room for further requests. */
 void cf_control_count_sent(struct cf_init *init);
 
-/* ---- process.c, spawn.c, explain.c ------------------------------------------------------------ */
+/* ---- process.c, spawn.c, explain.c -------------------------------------------------- */
 
 struct cf_child { /* one that the driver asked for */
     LIST_ENTRY(cf_child) in_list;
     struct cf_init *init;
     pid_t pid;
-    json_int_t request;     /* to answer once exec has happened or failed */
+    json_int_t request; /* to answer once exec has happened or failed */
     bool has_started;
-    struct cf_watch status; /* the close-on-exec pipe that tells */
+    struct cf_watch status;           /* the close-on-exec pipe that tells */
     struct cf_stream *in, *out, *err; /* until it has started */
     char *program, *cwd;
     uint64_t oom_before;
 };
 LIST_HEAD(cf_child_list, cf_child);
 
-enum cf_spawn_phase { CF_SPAWN_FORK = 1, CF_SPAWN_STREAMS, CF_SPAWN_LIMITS, CF_SPAWN_CHDIR, CF_SPAWN_EXEC };
+enum cf_spawn_phase {
+    CF_SPAWN_FORK = 1,
+    CF_SPAWN_STREAMS,
+    CF_SPAWN_LIMITS,
+    CF_SPAWN_CHDIR,
+    CF_SPAWN_EXEC
+};
 struct cf_spawn_failure {
     int phase, error;
 };
@@ -138,14 +150,14 @@ bool cf_process_reap(struct cf_init *init);
 /* kill(-1): only ever as pid 1, where "all" is this sandbox. */
 int cf_process_kill_all(int signal);
 
-/* ---- env.c ------------------------------------------------------------------------------------ */
+/* ---- env.c -------------------------------------------------------------------------- */
 
 /* The image's environment without proxies, NO_PROXY for loopback, `extra` over it. Returned:
  * yours (one block: free). NULL: memory or not strings. */
 char **cf_env_make(char *const *own, json_t *extra);
 char **cf_strings_from(json_t *array, size_t most); /* the same for argv */
 
-/* ---- door.c ------------------------------------------------------------------------------------ */
+/* ---- door.c ------------------------------------------------------------------------- */
 
 struct cf_listener {
     struct cf_watch watch;
@@ -155,9 +167,9 @@ struct cf_listener {
 int cf_door_listen(struct cf_init *init, unsigned port); /* -1: errno */
 void cf_door_accept(struct cf_init *init);
 
-/* ---- cgroup.c ---------------------------------------------------------------------------------- */
+/* ---- cgroup.c ----------------------------------------------------------------------- */
 
-struct cf_cgroup { /* descriptors opened before any foreign process ran; -1: not there */
+struct cf_cgroup {    /* descriptors opened before any foreign process ran; -1: not there */
     const char *kind; /* "v1", "v2", "none" */
     int oom, memory, memory_max, pids, pids_max;
 };
@@ -165,10 +177,11 @@ void cf_cgroup_open(struct cf_cgroup *cgroup);
 uint64_t cf_cgroup_oom_kills(const struct cf_cgroup *cgroup);
 uint64_t cf_cgroup_number(int fd); /* 0 for "max" and for none */
 
-/* ---- files.c, beneath.c, manifest.c --------------------------------------------------------------- */
+/* ---- files.c, beneath.c, manifest.c ------------------------------------------------- */
 
 int cf_beneath_root(const char *root);
-/* Opens `path` beneath the folder `root_fd`; symlinks only where they stay beneath. -1: errno. */
+/* Opens `path` beneath the folder `root_fd`; symlinks only where they stay beneath. -1: errno.
+ */
 int cf_beneath_open(int root_fd, const char *path, int flags, mode_t mode);
 /* The folder of path's last name, and that name (points into path). */
 int cf_beneath_parent(int root_fd, const char *path, const char **ret_name);
@@ -180,19 +193,21 @@ void cf_files_symlink(struct cf_init *init, json_int_t id, json_t *request);
 void cf_files_write(struct cf_init *init, json_int_t id, json_t *request);
 void cf_files_read(struct cf_init *init, json_int_t id, json_t *request);
 void cf_files_manifest(struct cf_init *init, json_int_t id, json_t *request);
-/* Member "path", or "path_hex" for names that are not UTF-8; yours, NULL when neither is there. */
+/* Member "path", or "path_hex" for names that are not UTF-8; yours, NULL when neither is
+ * there. */
 char *cf_files_path(json_t *request, const char *name);
 
-/* ---- walk.c: a folder and all beneath it, entry by entry, never through a symlink ----------- */
+/* ---- walk.c: a folder and all beneath it, entry by entry, never through a symlink --- */
 
 struct cf_walk_entry {
-    const char *path; /* from the root, without a leading slash; borrowed until the next call */
+    const char
+        *path; /* from the root, without a leading slash; borrowed until the next call */
     struct stat info;
     int error; /* a folder that will not be entered: why; else 0 */
 };
 struct cf_walk;
-/* NULL with errno. `is_one_filesystem`: other mounts are named, not entered; without it all are
- * but the kernel's own (proc, sysfs, ...). */
+/* NULL with errno. `is_one_filesystem`: other mounts are named, not entered; without it all
+ * are but the kernel's own (proc, sysfs, ...). */
 struct cf_walk *cf_walk_open(const char *root, bool is_one_filesystem);
 /* Leaves out these folders, by device and inode. At most CF_WALK_SKIPS. */
 void cf_walk_skip(struct cf_walk *walk, dev_t device, ino_t inode);
@@ -201,7 +216,7 @@ bool cf_walk_was_cut(const struct cf_walk *walk); /* too deep, or a folder could
 void cf_walk_free(struct cf_walk *walk);
 #define CF_WALK_SKIPS 20
 
-/* ---- disk.c ------------------------------------------------------------------------------------------ */
+/* ---- disk.c ------------------------------------------------------------------------- */
 
 struct cf_disk;
 void cf_disk_watch(struct cf_init *init, json_int_t id, json_t *request);
@@ -209,7 +224,7 @@ uint64_t cf_disk_used(const struct cf_init *init);
 /* Does a slice of the work when it is due; returns milliseconds until the next one. */
 int64_t cf_disk_tick(struct cf_init *init, uint64_t now_ms);
 
-/* ---- harden.c, seccomp.c ---------------------------------------------------------------------------- */
+/* ---- harden.c, seccomp.c ------------------------------------------------------------ */
 
 int cf_harden(struct cf_init *init, const char **ret_what); /* -1: errno, and what failed */
 void cf_harden_restore(struct cf_init *init);
@@ -217,7 +232,7 @@ int cf_seccomp_install(void);
 /* Memory that fork leaves out of the child. */
 void *cf_private_resize(void *old, size_t old_size, size_t new_size);
 
-/* ---- the program -------------------------------------------------------------------------------------- */
+/* ---- the program -------------------------------------------------------------------- */
 
 #define CF_INIT_MARKS 128
 struct cf_init {
@@ -243,7 +258,8 @@ struct cf_init {
     struct cf_disk *disk;
     int oom_score_fd;
     char oom_score[16];
-    struct timespec started_at; /* by the clock of file times: what changed since is the run's */
+    struct timespec
+        started_at; /* by the clock of file times: what changed since is the run's */
 
     uint64_t ping_timeout_ms, last_ping_ms;
     uint64_t shutdown_deadline_ms; /* 0: not asked */

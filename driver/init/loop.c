@@ -1,7 +1,7 @@
 /*
  * The loop: what epoll says becomes flags, and then each turn reads a bounded amount, moves a
- * bounded amount, and looks at the clock. epoll and not poll: a lowered RLIMIT_NOFILE makes poll
- * fail, and edges and not levels: a stream that may not be read now costs nothing.
+ * bounded amount, and looks at the clock. epoll and not poll: a lowered RLIMIT_NOFILE makes
+ * poll fail, and edges and not levels: a stream that may not be read now costs nothing.
  */
 #include "init/init.h"
 
@@ -36,7 +36,8 @@ cf_watch_close(struct cf_init *init, struct cf_watch *watch)
     if (watch->fd < 0)
         return;
     /* closing alone is not enough: a child just forked holds the same file until it execs */
-    (void)epoll_ctl(init->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL); /* fails for one never added */
+    (void)epoll_ctl(init->epoll_fd, EPOLL_CTL_DEL, watch->fd,
+                    NULL); /* fails for one never added */
     close(watch->fd);
     watch->fd = -1;
 }
@@ -54,7 +55,7 @@ cf_init_end(struct cf_init *init, int code, const char *why)
     }
 }
 
-/* ---- the stream to the driver ------------------------------------------------------------- */
+/* ---- the stream to the driver ------------------------------------------------------- */
 
 static void
 read_stream(struct cf_init *init)
@@ -115,7 +116,7 @@ move_bytes(struct cf_init *init)
     }
 }
 
-/* ---- shutdown and the dead man ----------------------------------------------------------------- */
+/* ---- shutdown and the dead man ------------------------------------------------------ */
 
 /* Asked to end: everything was killed; once the last child is reaped, bye is the last word. */
 static void
@@ -162,12 +163,13 @@ tick(struct cf_init *init)
     if (disk_ms >= 0 && disk_ms < until)
         until = disk_ms;
     if (init->is_in_readable || init->is_accept_due ||
-        (init->is_out_writable && (!TAILQ_EMPTY(&init->ready) || cf_mux_has_output(&init->mux))))
+        (init->is_out_writable &&
+         (!TAILQ_EMPTY(&init->ready) || cf_mux_has_output(&init->mux))))
         return 0;
     return until < 0 ? 0 : (int)(until < 60000 ? until : 60000);
 }
 
-/* ---- events ---------------------------------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------------------- */
 
 static void
 on_in(struct cf_init *init, struct cf_watch *watch, uint32_t events)
@@ -214,7 +216,8 @@ watch_own(struct cf_init *init)
     init->out = (struct cf_watch){STDOUT_FILENO, on_out};
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
-    init->signals = (struct cf_watch){signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC), on_signal};
+    init->signals =
+        (struct cf_watch){signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC), on_signal};
     init->is_in_readable = init->is_out_writable = true;
     if (init->signals.fd < 0 || cf_watch_add(init, &init->signals, EPOLLIN) < 0 ||
         cf_watch_add(init, &init->in, EPOLLIN | EPOLLRDHUP) < 0 ||

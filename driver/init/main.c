@@ -29,10 +29,11 @@ static int
 complain(const char *what, int error)
 {
     char line[256];
-    int len = snprintf(line, sizeof line, error != 0 ? "cf-init: %s: %s\n" : "cf-init: %s\n", what,
-                       strerror(error));
+    int len = snprintf(line, sizeof line, error != 0 ? "cf-init: %s: %s\n" : "cf-init: %s\n",
+                       what, strerror(error));
 
-    (void)!write(STDERR_FILENO, line, (size_t)(len < (int)sizeof line ? len : (int)sizeof line - 1));
+    (void)!write(STDERR_FILENO, line,
+                 (size_t)(len < (int)sizeof line ? len : (int)sizeof line - 1));
     return CF_INIT_EXIT_OWN_FAULT;
 }
 
@@ -56,8 +57,8 @@ read_arguments(int argc, char **argv, struct arguments *to)
     uint64_t value;
 
     for (int i = 1; i < argc; i += 2) {
-        if (i + 1 < argc && strcmp(argv[i], "--port") == 0 && to->port_count < CF_INIT_PORTS_MAX &&
-            cf_parse_u64(argv[i + 1], 1, 65535, &value))
+        if (i + 1 < argc && strcmp(argv[i], "--port") == 0 &&
+            to->port_count < CF_INIT_PORTS_MAX && cf_parse_u64(argv[i + 1], 1, 65535, &value))
             to->ports[to->port_count++] = (unsigned)value;
         else if (i + 1 < argc && strcmp(argv[i], "--ping-timeout-ms") == 0 &&
                  cf_parse_u64(argv[i + 1], 1, 86400000, &value))
@@ -101,12 +102,12 @@ say_hello(struct cf_init *init)
         json_array_append_new(ports, json_integer(init->listeners[i].port));
     if (uname(&names) < 0)
         strcpy(names.machine, "unknown");
-    cf_control_event(init, json_pack("{s:s, s:i, s:s, s:I, s:I, s:I, s:s, s:s, s:o}", "ev", "hello",
-                                     "protocol", CF_MUX_PROTOCOL, "version", CFRUNNER_VERSION, "uid",
-                                     (json_int_t)geteuid(), "gid", (json_int_t)getegid(),
-                                     "pids_limit",
-                                     (json_int_t)cf_cgroup_number(init->cgroup.pids_max), "cgroup",
-                                     init->cgroup.kind, "arch", names.machine, "ports", ports));
+    cf_control_event(
+        init, json_pack("{s:s, s:i, s:s, s:I, s:I, s:I, s:s, s:s, s:o}", "ev", "hello",
+                        "protocol", CF_MUX_PROTOCOL, "version", CFRUNNER_VERSION, "uid",
+                        (json_int_t)geteuid(), "gid", (json_int_t)getegid(), "pids_limit",
+                        (json_int_t)cf_cgroup_number(init->cgroup.pids_max), "cgroup",
+                        init->cgroup.kind, "arch", names.machine, "ports", ports));
 }
 
 static int
@@ -154,7 +155,8 @@ main(int argc, char **argv)
 
     /* anywhere else its kill(-1) would reach what is not the sandbox's */
     if (getpid() != 1)
-        return complain("this is the first process of a sandbox; it does nothing elsewhere", 0);
+        return complain("this is the first process of a sandbox; it does nothing elsewhere",
+                        0);
     if (read_arguments(argc, argv, &arguments) < 0)
         return complain("usage: cf-init [--port N]... [--ping-timeout-ms N]", 0);
     json_set_alloc_funcs(malloc, free_wiped);

@@ -1,8 +1,8 @@
 /*
- * Manifests: one line of JSON for every entry beneath a folder, made as fast as the driver takes
- * them: {"p":path,"i":inode,"s":size,"m":mtime in ns,"c":ctime in ns,"t":"f|d|l|o","o":st_mode}. A
- * path that is not UTF-8 is repaired in "p" and told exactly, as hex, in "x"; a folder that was not
- * entered says why in "e".
+ * Manifests: one line of JSON for every entry beneath a folder, made as fast as the driver
+ * takes them: {"p":path,"i":inode,"s":size,"m":mtime in ns,"c":ctime in
+ * ns,"t":"f|d|l|o","o":st_mode}. A path that is not UTF-8 is repaired in "p" and told exactly,
+ * as hex, in "x"; a folder that was not entered says why in "e".
  */
 #include "init/init.h"
 
@@ -120,9 +120,10 @@ fill_from_manifest(struct cf_stream *stream, char *to, size_t len)
     if (part == 0) {
         manifest->is_answered = true;
         cf_control_answer(stream->init, manifest->id,
-                          json_pack("{s:I, s:b, s:b}", "entries", (json_int_t)manifest->entries, "truncated",
-                                    manifest->was_cut || cf_walk_was_cut(manifest->walk), "over",
-                                    manifest->was_cut));
+                          json_pack("{s:I, s:b, s:b}", "entries",
+                                    (json_int_t)manifest->entries, "truncated",
+                                    manifest->was_cut || cf_walk_was_cut(manifest->walk),
+                                    "over", manifest->was_cut));
         return 0;
     }
     part = part < len ? part : len;
@@ -137,8 +138,8 @@ on_broken(struct cf_stream *stream, int error)
     struct manifest *manifest = stream->user;
 
     if (!manifest->is_answered)
-        cf_control_refuse(stream->init, manifest->id, error != 0 ? error : ECANCELED, "manifest: %s",
-                          strerror(error != 0 ? error : ECANCELED));
+        cf_control_refuse(stream->init, manifest->id, error != 0 ? error : ECANCELED,
+                          "manifest: %s", strerror(error != 0 ? error : ECANCELED));
     manifest->is_answered = true;
 }
 
@@ -161,7 +162,8 @@ static const struct cf_stream_ops manifest_ops = {
 void
 cf_files_manifest(struct cf_init *init, json_int_t id, json_t *request)
 {
-    struct cf_stream *stream = cf_stream_unbound(init, json_integer_value(json_object_get(request, "ch")));
+    struct cf_stream *stream =
+        cf_stream_unbound(init, json_integer_value(json_object_get(request, "ch")));
     cf_auto_free char *root = cf_files_path(request, "root");
     struct manifest *manifest;
 
@@ -177,6 +179,7 @@ cf_files_manifest(struct cf_init *init, json_int_t id, json_t *request)
     }
     manifest->id = id;
     manifest->most = (uint64_t)json_integer_value(json_object_get(request, "max"));
-    (void)cf_stream_bind(stream, &manifest_ops, manifest, -1); /* nothing to watch, nothing to fail */
+    (void)cf_stream_bind(stream, &manifest_ops, manifest,
+                         -1); /* nothing to watch, nothing to fail */
     cf_stream_mark_readable(stream);
 }

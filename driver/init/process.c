@@ -1,7 +1,7 @@
 /*
  * Processes the driver asked for: from its request to the answer that it runs or why not, and
- * from its end to the event that tells how. Everything else that ends here was orphaned by one of
- * them: it is reaped and counted.
+ * from its end to the event that tells how. Everything else that ends here was orphaned by one
+ * of them: it is reaped and counted.
  */
 #include "init/init.h"
 
@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- its three pipes ------------------------------------------------------------------------ */
+/* ---- its three pipes ---------------------------------------------------------------- */
 
 static ssize_t
 fill_from_pipe(struct cf_stream *stream, char *to, size_t len)
@@ -39,13 +39,15 @@ on_stdin_end(struct cf_stream *stream)
     cf_watch_close(stream->init, &stream->watch); /* its reader sees the end of file */
 }
 
-static const struct cf_stream_ops output_ops = {.fill = fill_from_pipe, .is_reset_discarding = true};
-static const struct cf_stream_ops input_ops = {.drain = drain_to_pipe, .on_sink_end = on_stdin_end};
+static const struct cf_stream_ops output_ops = {.fill = fill_from_pipe,
+                                                .is_reset_discarding = true};
+static const struct cf_stream_ops input_ops = {.drain = drain_to_pipe,
+                                               .on_sink_end = on_stdin_end};
 
 /* What a spawn holds while it is made; whatever is left here at the end is closed. */
 struct spawning {
-    struct cf_spawn_plan plan;    /* the child's ends */
-    int in, out, err, status;     /* ours */
+    struct cf_spawn_plan plan; /* the child's ends */
+    int in, out, err, status;  /* ours */
     struct cf_stream *in_stream, *out_stream, *err_stream;
 };
 
@@ -69,7 +71,8 @@ release_spawning(struct spawning *s)
     free(s->plan.env);
 }
 
-/* A pipe of which only our end is non-blocking: the harness gets what a shell would give it. */
+/* A pipe of which only our end is non-blocking: the harness gets what a shell would give it.
+ */
 static int
 make_pipe(int *ret_ours, int *ret_theirs, bool is_ours_reading)
 {
@@ -85,8 +88,10 @@ make_pipe(int *ret_ours, int *ret_theirs, bool is_ours_reading)
 static int
 make_pipes(struct spawning *s)
 {
-    if (make_pipe(&s->in, &s->plan.in, false) < 0 || make_pipe(&s->out, &s->plan.out, true) < 0 ||
-        make_pipe(&s->err, &s->plan.err, true) < 0 || make_pipe(&s->status, &s->plan.status, true) < 0)
+    if (make_pipe(&s->in, &s->plan.in, false) < 0 ||
+        make_pipe(&s->out, &s->plan.out, true) < 0 ||
+        make_pipe(&s->err, &s->plan.err, true) < 0 ||
+        make_pipe(&s->status, &s->plan.status, true) < 0)
         return -1;
     if (s->in_stream == NULL)
         close_kept(&s->in); /* nobody will write: the end of file is there at once */
@@ -104,7 +109,7 @@ bind_pipe(struct cf_stream *stream, const struct cf_stream_ops *ops, int *fd)
     return cf_stream_bind(stream, ops, NULL, taken);
 }
 
-/* ---- start ------------------------------------------------------------------------------------- */
+/* ---- start -------------------------------------------------------------------------- */
 
 static const char *
 phase_name(int phase)
@@ -124,9 +129,10 @@ answer_failed(struct cf_init *init, json_int_t id, const char *program, const ch
     cf_spawn_explain(program, cwd, why, detail, sizeof detail);
     cf_utf8_make_line(detail);
     text = json_string(detail);
-    cf_control_answer(init, id, json_pack("{s:{s:s, s:i, s:o}}", "error", "phase", phase_name(why->phase),
-                                          "errno", why->error, "detail",
-                                          text != NULL ? text : json_string("")));
+    cf_control_answer(init, id,
+                      json_pack("{s:{s:s, s:i, s:o}}", "error", "phase",
+                                phase_name(why->phase), "errno", why->error, "detail",
+                                text != NULL ? text : json_string("")));
 }
 
 static void
@@ -160,7 +166,8 @@ finish_start(struct cf_child *child)
         answer_failed(child->init, child->request, child->program, child->cwd, &why);
     } else {
         child->has_started = true;
-        cf_control_answer(child->init, child->request, json_pack("{s:i}", "pid", (int)child->pid));
+        cf_control_answer(child->init, child->request,
+                          json_pack("{s:i}", "pid", (int)child->pid));
     }
     child->request = 0;
     child->in = child->out = child->err = NULL;
@@ -200,8 +207,10 @@ fork_child(struct cf_init *init, json_int_t id, struct spawning *s)
     LIST_INSERT_HEAD(&init->children, child, in_list);
     init->child_count++;
     (void)bind_pipe(s->in_stream, &input_ops, &s->in);
-    (void)bind_pipe(s->out_stream, &output_ops, &s->out); /* epoll's memory: the stream stays */
-    (void)bind_pipe(s->err_stream, &output_ops, &s->err); /* silent, and the driver's deadline ends it */
+    (void)bind_pipe(s->out_stream, &output_ops,
+                    &s->out); /* epoll's memory: the stream stays */
+    (void)bind_pipe(s->err_stream, &output_ops,
+                    &s->err); /* silent, and the driver's deadline ends it */
     (void)cf_watch_add(init, &child->status, EPOLLIN);
     return;
 fail:
@@ -218,7 +227,10 @@ void
 cf_process_spawn_request(struct cf_init *init, json_int_t id, json_t *request)
 {
     struct spawning s = {.plan = {.in = -1, .out = -1, .err = -1, .status = -1},
-                         .in = -1, .out = -1, .err = -1, .status = -1};
+                         .in = -1,
+                         .out = -1,
+                         .err = -1,
+                         .status = -1};
     json_t *in = json_object_get(request, "in");
 
     s.plan.argv = cf_strings_from(json_object_get(request, "argv"), 0);
@@ -226,13 +238,17 @@ cf_process_spawn_request(struct cf_init *init, json_int_t id, json_t *request)
     s.plan.cwd = json_string_value(json_object_get(request, "cwd"));
     s.plan.nofile = (uint64_t)json_integer_value(json_object_get(request, "nofile"));
     s.in_stream = cf_stream_unbound(init, json_integer_value(in));
-    s.out_stream = cf_stream_unbound(init, json_integer_value(json_object_get(request, "out")));
-    s.err_stream = cf_stream_unbound(init, json_integer_value(json_object_get(request, "err")));
-    if (s.plan.argv == NULL || s.plan.argv[0] == NULL || s.plan.env == NULL || s.plan.cwd == NULL)
+    s.out_stream =
+        cf_stream_unbound(init, json_integer_value(json_object_get(request, "out")));
+    s.err_stream =
+        cf_stream_unbound(init, json_integer_value(json_object_get(request, "err")));
+    if (s.plan.argv == NULL || s.plan.argv[0] == NULL || s.plan.env == NULL ||
+        s.plan.cwd == NULL)
         cf_control_refuse(init, id, EINVAL, "spawn wants argv, env and cwd");
     else if (s.out_stream == NULL || s.err_stream == NULL || s.out_stream == s.err_stream ||
              (in != NULL && s.in_stream == NULL))
-        cf_control_refuse(init, id, EBADF, "spawn wants channels that are open and not yet used");
+        cf_control_refuse(init, id, EBADF,
+                          "spawn wants channels that are open and not yet used");
     else if (init->child_count >= CF_INIT_PROCESSES_MAX)
         cf_control_refuse(init, id, EAGAIN, "%d processes run already", CF_INIT_PROCESSES_MAX);
     else if (make_pipes(&s) < 0)
@@ -242,7 +258,7 @@ cf_process_spawn_request(struct cf_init *init, json_int_t id, json_t *request)
     release_spawning(&s);
 }
 
-/* ---- end -------------------------------------------------------------------------------------------- */
+/* ---- end ---------------------------------------------------------------------------- */
 
 static struct cf_child *
 find_child(struct cf_init *init, pid_t pid)
@@ -250,8 +266,8 @@ find_child(struct cf_init *init, pid_t pid)
     struct cf_child *child;
 
     LIST_FOREACH(child, &init->children, in_list)
-        if (child->pid == pid)
-            return child;
+    if (child->pid == pid)
+        return child;
     return NULL;
 }
 
@@ -270,13 +286,14 @@ report_exit(struct cf_child *child, int status, const struct rusage *used)
     if (child->has_started)
         cf_control_event(
             child->init,
-            json_pack("{s:s, s:i, s:i, s:i, s:b, s:I, s:I, s:I, s:I}", "ev", "exit", "pid", (int)child->pid,
-                      "code", WIFEXITED(status) ? WEXITSTATUS(status) : -1, "signal",
-                      WIFSIGNALED(status) ? WTERMSIG(status) : 0, "core",
+            json_pack("{s:s, s:i, s:i, s:i, s:b, s:I, s:I, s:I, s:I}", "ev", "exit", "pid",
+                      (int)child->pid, "code", WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+                      "signal", WIFSIGNALED(status) ? WTERMSIG(status) : 0, "core",
                       WIFSIGNALED(status) && WCOREDUMP(status), "oom_kills",
-                      (json_int_t)(oom > child->oom_before ? oom - child->oom_before : 0), "user_us",
-                      microseconds(&used->ru_utime), "system_us", microseconds(&used->ru_stime),
-                      "max_rss_bytes", (json_int_t)used->ru_maxrss * 1024));
+                      (json_int_t)(oom > child->oom_before ? oom - child->oom_before : 0),
+                      "user_us", microseconds(&used->ru_utime), "system_us",
+                      microseconds(&used->ru_stime), "max_rss_bytes",
+                      (json_int_t)used->ru_maxrss * 1024));
     free_child(child);
 }
 
@@ -301,7 +318,7 @@ cf_process_reap(struct cf_init *init)
     return pid < 0 && errno == ECHILD;
 }
 
-/* ---- signals -------------------------------------------------------------------------------------------- */
+/* ---- signals ------------------------------------------------------------------------ */
 
 int
 cf_process_kill_all(int signal)
@@ -365,5 +382,6 @@ cf_process_signal_request(struct cf_init *init, json_int_t id, json_t *request)
     if (pid <= 1 || pid > INT32_MAX || number < 1 || number >= NSIG)
         cf_control_refuse(init, id, EINVAL, "signal wants a pid above 1 and a signal");
     else
-        cf_control_answer(init, id, json_pack("{s:i}", "hit", (int)signal_session((pid_t)pid, (int)number)));
+        cf_control_answer(
+            init, id, json_pack("{s:i}", "hit", (int)signal_session((pid_t)pid, (int)number)));
 }

@@ -4,9 +4,9 @@
  * They get EPERM when they name pid 1, and so do the forms of setpriority and ioprio_set that
  * name a whole user or group. The 32-bit table of the same kernel is closed the same way.
  *
- * Nor does a network namespace hold every family of sockets: AF_VSOCK reaches the hypervisor from
- * any of them. So only the four that a sandbox has a use for can be had, and io_uring, which makes
- * sockets behind a filter's back, cannot.
+ * Nor does a network namespace hold every family of sockets: AF_VSOCK reaches the hypervisor
+ * from any of them. So only the four that a sandbox has a use for can be had, and io_uring,
+ * which makes sockets behind a filter's back, cannot.
  *
  * Arguments that the kernel takes as int are compared by their low half alone, as it does.
  */
@@ -35,15 +35,17 @@ static const struct numbers abis[] = {
      __NR_sched_setscheduler, __NR_sched_setattr, __NR_sched_setaffinity, __NR_socket, 0},
     {AUDIT_ARCH_I386, 340, 97, 289, 154, 156, 351, 241, 359, 102},
 #elif defined(__aarch64__)
-    {AUDIT_ARCH_AARCH64, __NR_prlimit64, __NR_setpriority, __NR_ioprio_set, __NR_sched_setparam,
-     __NR_sched_setscheduler, __NR_sched_setattr, __NR_sched_setaffinity, __NR_socket, 0},
+    {AUDIT_ARCH_AARCH64, __NR_prlimit64, __NR_setpriority, __NR_ioprio_set,
+     __NR_sched_setparam, __NR_sched_setscheduler, __NR_sched_setattr, __NR_sched_setaffinity,
+     __NR_socket, 0},
     {AUDIT_ARCH_ARM, 369, 97, 314, 154, 156, 380, 241, 281, 102},
 #else
 #error "seccomp.c: the call numbers of this architecture are missing"
 #endif
 };
 
-#define LOW_HALF(arg) (offsetof(struct seccomp_data, args[arg])) /* little-endian only, as both are */
+#define LOW_HALF(arg) \
+    (offsetof(struct seccomp_data, args[arg])) /* little-endian only, as both are */
 #define X32_BIT 0x40000000u
 #define IO_URING_SETUP 425u /* in every table */
 #define FILTER_MAX 128
@@ -88,7 +90,8 @@ refuse_who(struct filter *filter, unsigned number, uint32_t process)
     RETURN(SECCOMP_RET_ALLOW);
 }
 
-/* Call `number` is socket(family, ...): EAFNOSUPPORT for a family that is not one of the four. */
+/* Call `number` is socket(family, ...): EAFNOSUPPORT for a family that is not one of the four.
+ */
 static void
 refuse_families(struct filter *filter, unsigned number)
 {
@@ -114,7 +117,8 @@ put_abi(struct filter *filter, const struct numbers *abi)
 {
     unsigned short skip = filter->len;
 
-    put(filter, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, abi->arch); /* the jump over it is set below */
+    put(filter, BPF_JMP | BPF_JEQ | BPF_K, 0, 0,
+        abi->arch); /* the jump over it is set below */
     LOAD(offsetof(struct seccomp_data, nr));
     if (abi->arch == AUDIT_ARCH_X86_64) {
         put(filter, BPF_JMP | BPF_JGE | BPF_K, 0, 1, X32_BIT);
@@ -130,7 +134,8 @@ put_abi(struct filter *filter, const struct numbers *abi)
     refuse_families(filter, abi->socket);
     refuse_call(filter, IO_URING_SETUP);
     if (abi->socketcall != 0)
-        refuse_call(filter, abi->socketcall); /* its arguments are in memory, out of our sight */
+        refuse_call(filter,
+                    abi->socketcall); /* its arguments are in memory, out of our sight */
     RETURN(SECCOMP_RET_ALLOW);
     filter->code[skip].jf = (uint8_t)(filter->len - skip - 1);
 }

@@ -1,7 +1,8 @@
 /*
- * The child's side of a spawn, between fork and exec. It holds a copy of pid 1's memory (without
- * the queues, which fork leaves out) and, for a moment, its descriptors: these go first, and only
- * then does it become dumpable, which is what /proc/self and so its OOM score need.
+ * The child's side of a spawn, between fork and exec. It holds a copy of pid 1's memory
+ * (without the queues, which fork leaves out) and, for a moment, its descriptors: these go
+ * first, and only then does it become dumpable, which is what /proc/self and so its OOM score
+ * need.
  */
 #include "init/init.h"
 
@@ -19,8 +20,7 @@
 #define STATUS_FD 3
 #define NOFILE_DEFAULT 4096
 
-static void __attribute__((noreturn))
-fail(int status, enum cf_spawn_phase phase)
+static void __attribute__((noreturn)) fail(int status, enum cf_spawn_phase phase)
 {
     struct cf_spawn_failure why = {phase, errno};
 
@@ -66,8 +66,9 @@ reset_signals(void)
     } at_default = {SIG_DFL, 0, NULL, 0};
     sigset_t none;
 
-    /* By the call itself: the C library keeps two signals to itself, and who started us through its
-     * posix_spawn left exactly these two ignored. SIGKILL and SIGSTOP refuse, which is fine. */
+    /* By the call itself: the C library keeps two signals to itself, and who started us
+     * through its posix_spawn left exactly these two ignored. SIGKILL and SIGSTOP refuse,
+     * which is fine. */
     for (int number = 1; number < NSIG; number++)
         (void)syscall(SYS_rt_sigaction, number, &at_default, NULL, sizeof at_default.mask);
     sigemptyset(&none);

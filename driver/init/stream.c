@@ -1,7 +1,7 @@
 /*
- * Streams: a mux channel and what stands at its inner end. Bytes for the driver are read straight
- * into a frame of the queue, in turn among all sources that may have some; bytes from the driver
- * are written at once and held, within credit, only while the sink takes none.
+ * Streams: a mux channel and what stands at its inner end. Bytes for the driver are read
+ * straight into a frame of the queue, in turn among all sources that may have some; bytes from
+ * the driver are written at once and held, within credit, only while the sink takes none.
  */
 #include "init/init.h"
 
@@ -77,7 +77,7 @@ end_when_done(struct cf_stream *stream)
         cf_stream_end(stream);
 }
 
-/* ---- towards the sandbox ------------------------------------------------------------------ */
+/* ---- towards the sandbox ------------------------------------------------------------ */
 
 /* Returns how many bytes the sink took; <0 when the stream broke on it. */
 static ssize_t
@@ -172,12 +172,13 @@ on_reset(void *user, struct cf_mux_channel *channel)
     break_stream(stream, 0);
 }
 
-/* ---- towards the driver --------------------------------------------------------------------- */
+/* ---- towards the driver ------------------------------------------------------------- */
 
 void
 cf_stream_mark_readable(struct cf_stream *stream)
 {
-    if (stream->is_dead || stream->ops == NULL || stream->ops->fill == NULL || stream->is_source_over)
+    if (stream->is_dead || stream->ops == NULL || stream->ops->fill == NULL ||
+        stream->is_source_over)
         return;
     stream->is_readable = true;
     set_ready(stream, true);
@@ -257,7 +258,7 @@ cf_stream_pump(struct cf_init *init)
     return true;
 }
 
-/* ---- opening and binding ----------------------------------------------------------------------- */
+/* ---- opening and binding ------------------------------------------------------------ */
 
 static void
 on_event(struct cf_init *init, struct cf_watch *watch, uint32_t events)

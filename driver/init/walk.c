@@ -1,7 +1,7 @@
 /*
- * Walking a tree entry by entry, so that it can be done in slices: a stack of open folders, each
- * opened through its parent and never through a symlink, so nothing that is moved meanwhile leads
- * outside.
+ * Walking a tree entry by entry, so that it can be done in slices: a stack of open folders,
+ * each opened through its parent and never through a symlink, so nothing that is moved
+ * meanwhile leads outside.
  */
 #include "init/init.h"
 
@@ -100,9 +100,10 @@ is_skipped(const struct cf_walk *walk, const struct stat *info)
 static bool
 is_made_up(int fd)
 {
-    static const long kinds[] = {PROC_SUPER_MAGIC,    SYSFS_MAGIC,     CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC,
-                                 DEVPTS_SUPER_MAGIC,  DEBUGFS_MAGIC,   TRACEFS_MAGIC,      SECURITYFS_MAGIC,
-                                 BPF_FS_MAGIC,        0x19800202 /* mqueue */};
+    static const long kinds[] = {PROC_SUPER_MAGIC,    SYSFS_MAGIC,        CGROUP_SUPER_MAGIC,
+                                 CGROUP2_SUPER_MAGIC, DEVPTS_SUPER_MAGIC, DEBUGFS_MAGIC,
+                                 TRACEFS_MAGIC,       SECURITYFS_MAGIC,   BPF_FS_MAGIC,
+                                 0x19800202 /* mqueue */};
     struct statfs fs;
 
     if (fstatfs(fd, &fs) < 0)
@@ -113,10 +114,11 @@ is_made_up(int fd)
     return false;
 }
 
-/* Keeps the folder `name` open for the next call, where it is to be entered at all. Returns 0, or
- * why it could not be: an errno, ELOOP for too deep. */
+/* Keeps the folder `name` open for the next call, where it is to be entered at all. Returns 0,
+ * or why it could not be: an errno, ELOOP for too deep. */
 static int
-prepare_to_enter(struct cf_walk *walk, const struct level *level, const char *name, const struct stat *info)
+prepare_to_enter(struct cf_walk *walk, const struct level *level, const char *name,
+                 const struct stat *info)
 {
     bool is_other = info->st_dev != level->device;
     int fd;
@@ -155,7 +157,8 @@ enter_pending(struct cf_walk *walk)
     if (fd < 0)
         return;
     walk->pending_fd = -1;
-    (void)push(walk, fd, walk->pending_device); /* no memory: noted, and the walk goes on beside it */
+    (void)push(walk, fd,
+               walk->pending_device); /* no memory: noted, and the walk goes on beside it */
 }
 
 bool
@@ -174,7 +177,8 @@ cf_walk_next(struct cf_walk *walk, struct cf_walk_entry *ret_entry)
         }
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
-        if (fstatat(dirfd(level->folder), entry->d_name, &ret_entry->info, AT_SYMLINK_NOFOLLOW) < 0)
+        if (fstatat(dirfd(level->folder), entry->d_name, &ret_entry->info,
+                    AT_SYMLINK_NOFOLLOW) < 0)
             continue; /* gone meanwhile */
         walk->path.len = level->path_len;
         if (level->path_len > 0)

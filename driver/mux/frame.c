@@ -35,9 +35,9 @@ cf_mux_frame_read(const char from[CF_MUX_HEADER], struct cf_mux_frame *ret_frame
         uint16_t least, most;
         uint8_t flags;
     } rule[] = {
-        [CF_MUX_OPEN] = {8, 8, 0},       [CF_MUX_DATA] = {1, CF_MUX_PAYLOAD, 0},
-        [CF_MUX_CREDIT] = {4, 4, 0},     [CF_MUX_HALF_CLOSE] = {0, 0, 0},
-        [CF_MUX_RESET] = {0, 0, 0},      [CF_MUX_CONTROL] = {1, CF_MUX_PAYLOAD, CF_MUX_MORE},
+        [CF_MUX_OPEN] = {8, 8, 0},   [CF_MUX_DATA] = {1, CF_MUX_PAYLOAD, 0},
+        [CF_MUX_CREDIT] = {4, 4, 0}, [CF_MUX_HALF_CLOSE] = {0, 0, 0},
+        [CF_MUX_RESET] = {0, 0, 0},  [CF_MUX_CONTROL] = {1, CF_MUX_PAYLOAD, CF_MUX_MORE},
     };
     const unsigned char *at = (const unsigned char *)from;
     struct cf_mux_frame frame = {at[0], at[1], (uint16_t)(at[2] << 8 | at[3]),

@@ -23,8 +23,8 @@
 #include <stdint.h>
 
 #define CF_MUX_HEADER 8u
-#define CF_MUX_PAYLOAD 32760u           /* with its header one copy of the engine's stream */
-#define CF_MUX_CONTROL_MAX 2621440u     /* 2.5 MiB: argv and environment at the kernel's limit */
+#define CF_MUX_PAYLOAD 32760u       /* with its header one copy of the engine's stream */
+#define CF_MUX_CONTROL_MAX 2621440u /* 2.5 MiB: argv and environment at the kernel's limit */
 #define CF_MUX_WINDOW_MAX (1024u * 1024u)
 #define CF_MUX_MORE 1u
 

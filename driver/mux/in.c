@@ -1,6 +1,7 @@
 /*
- * The reading half: headers may be cut anywhere, data goes on as it comes, and a control message
- * is put together first. Everything the peer says is checked against what it may say now.
+ * The reading half: headers may be cut anywhere, data goes on as it comes, and a control
+ * message is put together first. Everything the peer says is checked against what it may say
+ * now.
  */
 #include "mux/mux.h"
 #include "mux/mux_internal.h"
@@ -10,8 +11,9 @@
 static int
 broken(struct cf_mux *mux, struct cf_error *err, const char *what)
 {
-    return cf_error_set(err, CF_ERROR_WIRE, 0, "sandbox stream: %s (kind %u, channel %u, length %u)",
-                        what, mux->frame.kind, mux->frame.channel, mux->frame.length);
+    return cf_error_set(err, CF_ERROR_WIRE, 0,
+                        "sandbox stream: %s (kind %u, channel %u, length %u)", what,
+                        mux->frame.kind, mux->frame.channel, mux->frame.length);
 }
 
 /* Was this number ever given to a channel? Then a frame for it is merely late. */
@@ -57,11 +59,12 @@ begin_frame(struct cf_mux *mux, struct cf_error *err)
     size_t control = mux->control_in.len + mux->frame.length;
 
     if (wrong != NULL)
-        return cf_error_set(err, CF_ERROR_WIRE, 0,
-                            "sandbox stream: %s (header %02x %02x %02x %02x %02x %02x %02x %02x)", wrong,
-                            mux->head[0] & 0xff, mux->head[1] & 0xff, mux->head[2] & 0xff,
-                            mux->head[3] & 0xff, mux->head[4] & 0xff, mux->head[5] & 0xff,
-                            mux->head[6] & 0xff, mux->head[7] & 0xff);
+        return cf_error_set(
+            err, CF_ERROR_WIRE, 0,
+            "sandbox stream: %s (header %02x %02x %02x %02x %02x %02x %02x %02x)", wrong,
+            mux->head[0] & 0xff, mux->head[1] & 0xff, mux->head[2] & 0xff, mux->head[3] & 0xff,
+            mux->head[4] & 0xff, mux->head[5] & 0xff, mux->head[6] & 0xff,
+            mux->head[7] & 0xff);
     mux->head_len = 0;
     mux->in_frame = true;
     mux->frame_left = mux->frame.length;
@@ -69,7 +72,8 @@ begin_frame(struct cf_mux *mux, struct cf_error *err)
     if (mux->frame.kind == CF_MUX_OPEN)
         return check_open(mux, err);
     if (mux->frame.kind == CF_MUX_CONTROL)
-        return control > CF_MUX_CONTROL_MAX ? broken(mux, err, "control message over 2.5 MiB") : 0;
+        return control > CF_MUX_CONTROL_MAX ? broken(mux, err, "control message over 2.5 MiB")
+                                            : 0;
     mux->frame_channel = cf_mux_find(mux, mux->frame.channel);
     if (mux->frame_channel == NULL && !is_late(mux, mux->frame.channel))
         return broken(mux, err, "frame for a channel that was never opened");
@@ -168,7 +172,8 @@ take_payload(struct cf_mux *mux, const char *bytes, size_t len, struct cf_error 
     mux->frame_left -= (uint32_t)len;
     if (mux->frame.kind == CF_MUX_DATA) {
         if (mux->frame_channel != NULL) {
-            /* spent as it is handed over: a closing owner gives back what it holds, and only that */
+            /* spent as it is handed over: a closing owner gives back what it holds, and only
+             * that */
             mux->frame_channel->recv_credit -= (uint32_t)len;
             mux->events->on_data(mux->user, mux->frame_channel, bytes, len);
         }
@@ -199,7 +204,8 @@ cf_mux_feed(struct cf_mux *mux, const char *bytes, size_t len, struct cf_error *
 
     if (mux->has_failed && !mux->is_stopped) {
         mux->is_stopped = true;
-        return cf_error_set(err, CF_ERROR_MEMORY, 0, "sandbox stream: no room for a closing frame");
+        return cf_error_set(err, CF_ERROR_MEMORY, 0,
+                            "sandbox stream: no room for a closing frame");
     }
     while (len > 0 && !mux->is_stopped) {
         status = 0;

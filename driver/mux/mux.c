@@ -1,7 +1,7 @@
 /*
- * Channels: their table, their opening and closing, and the credit each direction has. A number
- * is never used twice, so a frame for a channel that is gone can be told from one for a channel
- * that never was.
+ * Channels: their table, their opening and closing, and the credit each direction has. A
+ * number is never used twice, so a frame for a channel that is gone can be told from one for a
+ * channel that never was.
  */
 #include "mux/mux.h"
 #include "mux/mux_internal.h"
@@ -46,10 +46,11 @@ cf_mux_find(struct cf_mux *mux, uint32_t id)
 {
     struct cf_mux_channel *channel;
 
-    /* numbers of one side all have the same parity: without the shift half the table is idle */
+    /* numbers of one side all have the same parity: without the shift half the table is idle
+     */
     LIST_FOREACH(channel, &mux->buckets[(id >> 1) % CF_MUX_BUCKETS], in_bucket)
-        if (channel->id == id)
-            return channel;
+    if (channel->id == id)
+        return channel;
     return NULL;
 }
 
@@ -100,9 +101,10 @@ cf_mux_open(struct cf_mux *mux, struct cf_mux_channel *channel, uint32_t window,
 
     assert(window > 0 && window <= CF_MUX_WINDOW_MAX);
     if (mux->own_channels >= mux->options.own_channels_max || mux->next_id > UINT32_MAX - 2)
-        return cf_error_set(err, CF_ERROR_BUDGET, 0,
-                            "%u channels are open to the sandbox, which is as many as there may be",
-                            mux->own_channels);
+        return cf_error_set(
+            err, CF_ERROR_BUDGET, 0,
+            "%u channels are open to the sandbox, which is as many as there may be",
+            mux->own_channels);
     cf_mux_put_u32(payload, window);
     cf_mux_put_u32(payload + 4, tag);
     if (cf_mux_queue(mux, CF_MUX_OPEN, mux->next_id, payload, sizeof payload) < 0)
@@ -134,7 +136,8 @@ cf_mux_close(struct cf_mux *mux, struct cf_mux_channel *channel)
     cf_mux_detach(mux, channel);
 }
 
-/* A channel that moved a whole window streams: it gets a second one, while the mux has growth. */
+/* A channel that moved a whole window streams: it gets a second one, while the mux has growth.
+ */
 static void
 grow_window(struct cf_mux *mux, struct cf_mux_channel *channel)
 {

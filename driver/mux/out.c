@@ -9,7 +9,8 @@
 #include <string.h>
 
 #define GRANTS_AT_ONCE 256
-#define WORTH_A_FRAME 4096u /* below this much room a write waits, lest frames become crumbs */
+#define WORTH_A_FRAME 4096u /* below this much room a write waits, lest frames become crumbs \
+                             */
 
 static int
 put_frame(struct cf_mux_bytes *to, enum cf_mux_kind kind, uint8_t flags, uint32_t id,
@@ -28,7 +29,8 @@ put_frame(struct cf_mux_bytes *to, enum cf_mux_kind kind, uint8_t flags, uint32_
 }
 
 int
-cf_mux_queue(struct cf_mux *mux, enum cf_mux_kind kind, uint32_t id, const void *payload, size_t len)
+cf_mux_queue(struct cf_mux *mux, enum cf_mux_kind kind, uint32_t id, const void *payload,
+             size_t len)
 {
     if (mux->urgent.len + CF_MUX_HEADER + len > mux->options.control_queue_bytes ||
         put_frame(&mux->urgent, kind, 0, id, payload, len) < 0)
@@ -43,9 +45,10 @@ cf_mux_control(struct cf_mux *mux, const char *bytes, size_t len, struct cf_erro
     size_t whole = len + (len / CF_MUX_PAYLOAD + 1) * CF_MUX_HEADER, part;
 
     if (len == 0 || len > CF_MUX_CONTROL_MAX)
-        return cf_error_set(err, CF_ERROR_TOO_LARGE, 0,
-                            "a control message to the sandbox holds at most %u bytes, this one has %zu",
-                            CF_MUX_CONTROL_MAX, len);
+        return cf_error_set(
+            err, CF_ERROR_TOO_LARGE, 0,
+            "a control message to the sandbox holds at most %u bytes, this one has %zu",
+            CF_MUX_CONTROL_MAX, len);
     if (mux->urgent.len + whole > mux->options.control_queue_bytes)
         return cf_error_set(err, CF_ERROR_BUDGET, 0,
                             "%zu bytes of control messages wait for the sandbox to read them",
@@ -73,10 +76,12 @@ cf_mux_half_close(struct cf_mux *mux, struct cf_mux_channel *channel)
 }
 
 char *
-cf_mux_reserve(struct cf_mux *mux, struct cf_mux_channel *channel, size_t want, size_t *ret_len)
+cf_mux_reserve(struct cf_mux *mux, struct cf_mux_channel *channel, size_t want,
+               size_t *ret_len)
 {
     size_t limit = mux->options.data_queue_bytes;
-    size_t room = mux->data.len + CF_MUX_HEADER < limit ? limit - mux->data.len - CF_MUX_HEADER : 0;
+    size_t room =
+        mux->data.len + CF_MUX_HEADER < limit ? limit - mux->data.len - CF_MUX_HEADER : 0;
     size_t len = want < CF_MUX_PAYLOAD ? want : CF_MUX_PAYLOAD;
     char *at;
 
@@ -118,8 +123,8 @@ cf_mux_write(struct cf_mux *mux, struct cf_mux_channel *channel, const char *byt
         done += part;
     }
     /* without credit it is the credit frame that calls back; without room, cf_mux_serve */
-    if (done < len && channel->is_attached && !channel->send_closed && channel->send_credit > 0 &&
-        !channel->is_waiting) {
+    if (done < len && channel->is_attached && !channel->send_closed &&
+        channel->send_credit > 0 && !channel->is_waiting) {
         channel->is_waiting = true;
         TAILQ_INSERT_TAIL(&mux->waiting, channel, in_waiting);
     }
@@ -163,7 +168,8 @@ cf_mux_peek(struct cf_mux *mux, const char **ret_bytes)
         return 0;
     *ret_bytes = cf_mux_bytes_front(&mux->data);
     is_urgent_waiting = mux->urgent.len > 0 || !TAILQ_EMPTY(&mux->owing);
-    return is_urgent_waiting && mux->data_frame_left > 0 ? mux->data_frame_left : mux->data.len;
+    return is_urgent_waiting && mux->data_frame_left > 0 ? mux->data_frame_left
+                                                         : mux->data.len;
 }
 
 /* How far into which frame the data queue was taken. */
@@ -210,7 +216,9 @@ void
 cf_mux_serve(struct cf_mux *mux)
 {
     struct cf_mux_channel *last = TAILQ_LAST(&mux->waiting, cf_mux_list), *channel;
-    uint32_t turns = mux->own_channels + mux->peer_channels; /* a callback may detach `last`: then this bounds it */
+    uint32_t turns =
+        mux->own_channels +
+        mux->peer_channels; /* a callback may detach `last`: then this bounds it */
 
     while (last != NULL && turns-- > 0 && !mux->is_stopped &&
            mux->data.len + WORTH_A_FRAME + CF_MUX_HEADER <= mux->options.data_queue_bytes) {

@@ -1,6 +1,6 @@
 /*
- * The driver's end of the conversation with cf-init: its life, hello and events, the bytes both
- * ways. Requests, processes, doors and files have files of their own.
+ * The driver's end of the conversation with cf-init: its life, hello and events, the bytes
+ * both ways. Requests, processes, doors and files have files of their own.
  */
 #include "sandbox/link.h"
 #include "sandbox/link_internal.h"
@@ -48,7 +48,7 @@ cf_link_new(const struct cf_link_events *events, void *user)
     return link;
 }
 
-/* ---- who is on the stack ---------------------------------------------------------------------- */
+/* ---- who is on the stack ------------------------------------------------------------ */
 
 void
 cf_link_enter(struct cf_link *link)
@@ -137,22 +137,23 @@ become_broken(struct cf_link *link, const struct cf_error *err)
     link->events->on_broken(link->user, err);
 }
 
-/* ---- events -------------------------------------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------------------- */
 
 static int
 take_hello(struct cf_link *link, json_t *event, struct cf_error *err)
 {
     struct cf_hello *hello = &link->hello;
     json_t *ports = cf_json_arr(event, "ports");
-    const char *version = cf_json_str(event, "version"), *cgroup = cf_json_str(event, "cgroup");
+    const char *version = cf_json_str(event, "version"),
+               *cgroup = cf_json_str(event, "cgroup");
     const char *arch = cf_json_str(event, "arch");
     int64_t pids = cf_json_int(event, "pids_limit", 0);
 
     hello->protocol = (int)cf_json_int(event, "protocol", 0);
     if (hello->protocol != CF_MUX_PROTOCOL)
         return cf_error_set(err, CF_ERROR_WIRE, 0,
-                            "cf-init in the sandbox speaks protocol %d, this driver speaks %d", hello->protocol,
-                            CF_MUX_PROTOCOL);
+                            "cf-init in the sandbox speaks protocol %d, this driver speaks %d",
+                            hello->protocol, CF_MUX_PROTOCOL);
     snprintf(hello->version, sizeof hello->version, "%s", version != NULL ? version : "");
     snprintf(hello->cgroup, sizeof hello->cgroup, "%s", cgroup != NULL ? cgroup : "none");
     snprintf(hello->arch, sizeof hello->arch, "%s", arch != NULL ? arch : "");
@@ -172,10 +173,12 @@ take_event(struct cf_link *link, json_t *event, struct cf_error *err)
     const char *name = cf_json_str(event, "ev");
 
     if (name == NULL)
-        return cf_error_set(err, CF_ERROR_WIRE, 0, "sandbox stream: a message that is neither answer nor event");
+        return cf_error_set(err, CF_ERROR_WIRE, 0,
+                            "sandbox stream: a message that is neither answer nor event");
     if (!link->has_hello) {
         if (strcmp(name, "hello") != 0)
-            return cf_error_set(err, CF_ERROR_WIRE, 0, "sandbox stream: the first message is not a hello");
+            return cf_error_set(err, CF_ERROR_WIRE, 0,
+                                "sandbox stream: the first message is not a hello");
         return take_hello(link, event, err);
     }
     if (strcmp(name, "hello") == 0)
@@ -194,8 +197,11 @@ take_event(struct cf_link *link, json_t *event, struct cf_error *err)
 static int
 on_control(void *user, const char *bytes, size_t len, struct cf_error *err)
 {
-    static const struct cf_json_limits limits = {
-        .bytes = CF_MUX_CONTROL_MAX, .depth = 8, .nodes = 4096, .reject_duplicates = true, .containers_only = true};
+    static const struct cf_json_limits limits = {.bytes = CF_MUX_CONTROL_MAX,
+                                                 .depth = 8,
+                                                 .nodes = 4096,
+                                                 .reject_duplicates = true,
+                                                 .containers_only = true};
     struct cf_link *link = user;
     json_t *message = cf_json_parse(bytes, len, &limits, err);
     int status = 0;
@@ -213,7 +219,7 @@ on_control(void *user, const char *bytes, size_t len, struct cf_error *err)
     return status;
 }
 
-/* ---- the mux's callbacks ------------------------------------------------------------------------------------ */
+/* ---- the mux's callbacks ------------------------------------------------------------ */
 
 static struct cf_mux_channel *
 on_open(void *user, uint32_t tag)
@@ -271,7 +277,7 @@ static const struct cf_mux_events mux_events = {
     .on_control = on_control,
 };
 
-/* ---- bytes both ways --------------------------------------------------------------------------------------- */
+/* ---- bytes both ways ---------------------------------------------------------------- */
 
 void
 cf_link_feed(struct cf_link *link, const char *bytes, size_t len)
@@ -311,7 +317,8 @@ cf_link_output(struct cf_link *link, const char **ret_bytes)
         cf_link_enter(link);
         link->is_taking = true; /* leave need not tell the caller what it is about to see */
         fill_stage(link);
-        if (!is_inside) { /* a writer that is about to hear how much was taken must not be called meanwhile */
+        if (!is_inside) { /* a writer that is about to hear how much was taken must not be
+                             called meanwhile */
             cf_mux_serve(&link->mux);
             fill_stage(link);
         }
@@ -344,7 +351,7 @@ cf_link_hello(const struct cf_link *link)
     return link->has_hello ? &link->hello : NULL;
 }
 
-/* ---- the end ----------------------------------------------------------------------------------------------- */
+/* ---- the end ------------------------------------------------------------------------ */
 
 void
 cf_link_end(struct cf_link *link, const struct cf_error *why)

@@ -42,7 +42,8 @@ on_data(struct cf_link_channel *channel, const char *bytes, size_t len)
     if (is_lingering(door))
         cf_mux_consumed(&door->link->mux, &channel->mux, len);
     else
-        (void)door->events->on_data(door->user, door, bytes, len); /* credit comes by _consumed */
+        (void)door->events->on_data(door->user, door, bytes,
+                                    len); /* credit comes by _consumed */
 }
 
 static void
@@ -80,7 +81,8 @@ on_writable(struct cf_link_channel *channel)
     door->events->on_room(door->user, door);
 }
 
-static const struct cf_link_channel_ops door_ops = {on_data, on_half_close, on_reset, on_writable};
+static const struct cf_link_channel_ops door_ops = {on_data, on_half_close, on_reset,
+                                                    on_writable};
 
 struct cf_mux_channel *
 cf_door_offer(struct cf_link *link, unsigned port)
@@ -103,7 +105,8 @@ cf_door_announce(struct cf_link *link, struct cf_mux_channel *channel)
 
     if (link->events->on_door != NULL)
         link->events->on_door(link->user, door, channel->tag);
-    if (!link->is_freed && door->events == NULL && channel->is_attached && !channel->send_closed)
+    if (!link->is_freed && door->events == NULL && channel->is_attached &&
+        !channel->send_closed)
         drop(door); /* nobody serves that port */
 }
 
@@ -155,11 +158,13 @@ cf_door_close(struct cf_door *door)
     channel = &door->channel.mux;
     cf_link_enter(link);
     door->events = NULL;
-    if (!channel->is_attached || !channel->send_closed || channel->recv_closed || link->is_over) {
+    if (!channel->is_attached || !channel->send_closed || channel->recv_closed ||
+        link->is_over) {
         drop(door);
     } else if (channel->window > channel->owed + channel->recv_credit) {
         /* what its owner never dealt with goes back, or the peer could wait for it for ever */
-        cf_mux_consumed(&link->mux, channel, channel->window - channel->owed - channel->recv_credit);
+        cf_mux_consumed(&link->mux, channel,
+                        channel->window - channel->owed - channel->recv_credit);
     }
     cf_link_leave(link);
 }
@@ -171,8 +176,8 @@ cf_door_lose_all(struct cf_link *link)
 
     for (;;) {
         LIST_FOREACH(door, &link->doors, in_list)
-            if (door->events != NULL && !door->is_lost)
-                break;
+        if (door->events != NULL && !door->is_lost)
+            break;
         if (door == NULL || link->is_freed)
             return;
         door->is_lost = true;

@@ -66,7 +66,7 @@ on_answer(struct cf_link *link, void *object, json_t *answer, const struct cf_er
     discard_when_answered(transfer);
 }
 
-/* ---- towards the sandbox -------------------------------------------------------------------- */
+/* ---- towards the sandbox ------------------------------------------------------------ */
 
 static void
 send_more(struct cf_transfer *transfer)
@@ -76,8 +76,9 @@ send_more(struct cf_transfer *transfer)
     if (!transfer->is_sent || transfer->is_over || transfer->on_bytes != NULL)
         return;
     if (transfer->bytes != NULL)
-        transfer->at += cf_mux_write(mux, &transfer->channel.mux, transfer->bytes + transfer->at,
-                                     (size_t)(transfer->len - transfer->at));
+        transfer->at +=
+            cf_mux_write(mux, &transfer->channel.mux, transfer->bytes + transfer->at,
+                         (size_t)(transfer->len - transfer->at));
     if (transfer->at == transfer->len)
         cf_mux_half_close(mux, &transfer->channel.mux);
     else if (transfer->on_room != NULL)
@@ -118,7 +119,7 @@ on_writable(struct cf_link_channel *channel)
     send_more(channel->object);
 }
 
-/* ---- from the sandbox -------------------------------------------------------------------------- */
+/* ---- from the sandbox --------------------------------------------------------------- */
 
 static void
 give_up(struct cf_transfer *transfer, enum cf_error_kind kind, int error, const char *why)
@@ -140,14 +141,16 @@ on_data(struct cf_link_channel *channel, const char *bytes, size_t len)
         return;
     transfer->read += len;
     if (transfer->read > transfer->limit) {
-        give_up(transfer, CF_ERROR_TOO_LARGE, EFBIG, "in the sandbox: the file is over its limit");
+        give_up(transfer, CF_ERROR_TOO_LARGE, EFBIG,
+                "in the sandbox: the file is over its limit");
         return;
     }
     said = transfer->on_bytes(transfer->user, bytes, len);
     if (transfer->is_over)
         return; /* let go of from inside */
     if (said < 0)
-        give_up(transfer, CF_ERROR_CANCELED, ECANCELED, "reading from the sandbox was given up");
+        give_up(transfer, CF_ERROR_CANCELED, ECANCELED,
+                "reading from the sandbox was given up");
     else if (said == CF_PAUSE)
         transfer->held += len;
     else
@@ -200,16 +203,19 @@ on_reset(struct cf_link_channel *channel)
 
     /* without a word before it; a refusal would have come as the answer, ahead of this */
     if (transfer->is_answered)
-        give_up(transfer, CF_ERROR_WIRE, EPROTO, "in the sandbox: the file's bytes ended early");
+        give_up(transfer, CF_ERROR_WIRE, EPROTO,
+                "in the sandbox: the file's bytes ended early");
 }
 
-static const struct cf_link_channel_ops transfer_ops = {on_data, on_half_close, on_reset, on_writable};
+static const struct cf_link_channel_ops transfer_ops = {on_data, on_half_close, on_reset,
+                                                        on_writable};
 
-/* ---- requests ------------------------------------------------------------------------------------- */
+/* ---- requests ----------------------------------------------------------------------- */
 
 /* `message` and `transfer` are taken. */
 static int
-begin(struct cf_link *link, json_t *message, struct cf_transfer *transfer, struct cf_error *err)
+begin(struct cf_link *link, json_t *message, struct cf_transfer *transfer,
+      struct cf_error *err)
 {
     const struct cf_link_request how = {
         .on_sent = on_sent, .on_answer = on_answer, .object = transfer};
@@ -240,7 +246,8 @@ begin(struct cf_link *link, json_t *message, struct cf_transfer *transfer, struc
 
 /* A message with root and perhaps path, and the transfer for it; NULL with `err` filled. */
 static struct cf_transfer *
-prepare(json_t *message, const char *root, const char *path, cf_link_done_fn *done, void *user, struct cf_error *err)
+prepare(json_t *message, const char *root, const char *path, cf_link_done_fn *done, void *user,
+        struct cf_error *err)
 {
     struct cf_transfer *transfer = calloc(1, sizeof *transfer);
 
@@ -264,10 +271,12 @@ number(uint64_t value)
 }
 
 int
-cf_link_write_file(struct cf_link *link, const char *root, const char *path, unsigned mode, const char *bytes,
-                   size_t len, cf_link_done_fn *done, void *user, struct cf_error *err)
+cf_link_write_file(struct cf_link *link, const char *root, const char *path, unsigned mode,
+                   const char *bytes, size_t len, cf_link_done_fn *done, void *user,
+                   struct cf_error *err)
 {
-    json_t *message = json_pack("{s:s, s:i, s:I}", "op", "write", "mode", (int)mode, "size", number(len));
+    json_t *message =
+        json_pack("{s:s, s:i, s:I}", "op", "write", "mode", (int)mode, "size", number(len));
     struct cf_transfer *transfer = prepare(message, root, path, done, user, err);
 
     if (transfer == NULL)
@@ -278,11 +287,12 @@ cf_link_write_file(struct cf_link *link, const char *root, const char *path, uns
 }
 
 int
-cf_link_upload(struct cf_link *link, const char *root, const char *path, unsigned mode, uint64_t size,
-               cf_link_room_fn *on_room, cf_link_done_fn *done, void *user, struct cf_transfer **ret_transfer,
-               struct cf_error *err)
+cf_link_upload(struct cf_link *link, const char *root, const char *path, unsigned mode,
+               uint64_t size, cf_link_room_fn *on_room, cf_link_done_fn *done, void *user,
+               struct cf_transfer **ret_transfer, struct cf_error *err)
 {
-    json_t *message = json_pack("{s:s, s:i, s:I}", "op", "write", "mode", (int)mode, "size", number(size));
+    json_t *message =
+        json_pack("{s:s, s:i, s:I}", "op", "write", "mode", (int)mode, "size", number(size));
     struct cf_transfer *transfer = prepare(message, root, path, done, user, err);
 
     if (transfer == NULL)
@@ -294,9 +304,9 @@ cf_link_upload(struct cf_link *link, const char *root, const char *path, unsigne
 }
 
 int
-cf_link_download(struct cf_link *link, const char *root, const char *path, uint64_t limit_bytes,
-                 cf_link_bytes_fn *on_bytes, cf_link_done_fn *done, void *user, struct cf_transfer **ret_transfer,
-                 struct cf_error *err)
+cf_link_download(struct cf_link *link, const char *root, const char *path,
+                 uint64_t limit_bytes, cf_link_bytes_fn *on_bytes, cf_link_done_fn *done,
+                 void *user, struct cf_transfer **ret_transfer, struct cf_error *err)
 {
     json_t *message = json_pack("{s:s, s:I}", "op", "read", "limit", number(limit_bytes));
     struct cf_transfer *transfer = prepare(message, root, path, done, user, err);
@@ -310,8 +320,9 @@ cf_link_download(struct cf_link *link, const char *root, const char *path, uint6
 }
 
 int
-cf_link_read_file(struct cf_link *link, const char *root, const char *path, uint64_t limit_bytes,
-                  cf_link_bytes_fn *on_bytes, cf_link_done_fn *done, void *user, struct cf_error *err)
+cf_link_read_file(struct cf_link *link, const char *root, const char *path,
+                  uint64_t limit_bytes, cf_link_bytes_fn *on_bytes, cf_link_done_fn *done,
+                  void *user, struct cf_error *err)
 {
     json_t *message = json_pack("{s:s, s:I}", "op", "read", "limit", number(limit_bytes));
     struct cf_transfer *transfer = prepare(message, root, path, done, user, err);
@@ -324,8 +335,9 @@ cf_link_read_file(struct cf_link *link, const char *root, const char *path, uint
 }
 
 int
-cf_link_manifest(struct cf_link *link, const char *root, uint64_t max_entries, cf_link_bytes_fn *on_bytes,
-                 cf_link_done_fn *done, void *user, struct cf_error *err)
+cf_link_manifest(struct cf_link *link, const char *root, uint64_t max_entries,
+                 cf_link_bytes_fn *on_bytes, cf_link_done_fn *done, void *user,
+                 struct cf_error *err)
 {
     json_t *message = json_pack("{s:s, s:I}", "op", "manifest", "max", number(max_entries));
     struct cf_transfer *transfer = prepare(message, root, NULL, done, user, err);
@@ -337,7 +349,7 @@ cf_link_manifest(struct cf_link *link, const char *root, uint64_t max_entries, c
     return begin(link, message, transfer, err);
 }
 
-/* ---- the end ---------------------------------------------------------------------------------------- */
+/* ---- the end ------------------------------------------------------------------------ */
 
 /* Those whose request was answered and whose bytes will not come any more; the others heard it
  * through their request. */

@@ -7,8 +7,8 @@
 
 #include <sys/queue.h>
 
-/* First member of everything the link frees: not at once, since a callback may be on its stack,
- * but when the outermost call into the link is about to return. */
+/* First member of everything the link frees: not at once, since a callback may be on its
+ * stack, but when the outermost call into the link is about to return. */
 struct cf_link_junk {
     SLIST_ENTRY(cf_link_junk) in_junk;
     bool is_junk; /* given up already, by a callback further up the stack */
@@ -28,15 +28,16 @@ struct cf_link_channel {
     void *object; /* the process, door or transfer it belongs to */
 };
 
-/* A request under way. `on_sent` (may be NULL) when it is queued for the stream, `on_answer` once:
- * with the answer, or with why there is none. */
+/* A request under way. `on_sent` (may be NULL) when it is queued for the stream, `on_answer`
+ * once: with the answer, or with why there is none. */
 struct cf_link_request {
     TAILQ_ENTRY(cf_link_request) in_list;
     json_int_t id;
     char *text; /* while it waits */
     size_t len;
     void (*on_sent)(void *object);
-    void (*on_answer)(struct cf_link *link, void *object, json_t *answer, const struct cf_error *err);
+    void (*on_answer)(struct cf_link *link, void *object, json_t *answer,
+                      const struct cf_error *err);
     void *object;
     bool is_owner; /* the object is freed with a request that is dropped */
 };
@@ -73,16 +74,18 @@ void cf_link_leave(struct cf_link *link);
 void cf_link_discard(struct cf_link *link, struct cf_link_junk *junk);
 bool cf_link_is_quiet(const struct cf_link *link); /* no callback may run any more */
 
-/* Sends `message` (taken; an object that gets "id") or lets it wait its turn. -1: nothing happens. */
-int cf_link_request(struct cf_link *link, json_t *message, const struct cf_link_request *how, bool is_urgent,
-                    struct cf_error *err);
+/* Sends `message` (taken; an object that gets "id") or lets it wait its turn. -1: nothing
+ * happens. */
+int cf_link_request(struct cf_link *link, json_t *message, const struct cf_link_request *how,
+                    bool is_urgent, struct cf_error *err);
 int cf_link_take_answer(struct cf_link *link, json_t *answer, struct cf_error *err);
 void cf_link_fail_requests(struct cf_link *link, const struct cf_error *why);
 void cf_link_drop_requests(struct cf_link *link);
 /* Fills `err` from an answer's "error"; false when it has none. */
 bool cf_link_answer_failed(json_t *answer, struct cf_error *err);
 /* Puts "path" or, for bytes that are not UTF-8, "path_hex". */
-int cf_link_put_path(json_t *message, const char *name, const char *path, struct cf_error *err);
+int cf_link_put_path(json_t *message, const char *name, const char *path,
+                     struct cf_error *err);
 
 struct cf_mux_channel *cf_door_offer(struct cf_link *link, unsigned port);
 void cf_door_announce(struct cf_link *link, struct cf_mux_channel *channel);

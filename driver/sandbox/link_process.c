@@ -1,6 +1,6 @@
 /*
- * Processes in the sandbox: a request to spawn, three channels, and the event that tells how it
- * ended.
+ * Processes in the sandbox: a request to spawn, three channels, and the event that tells how
+ * it ended.
  */
 #include "sandbox/link.h"
 #include "sandbox/link_internal.h"
@@ -43,11 +43,12 @@ may_tell(const struct cf_process *process)
     return !process->is_free && !process->link->is_freed;
 }
 
-/* ---- output ----------------------------------------------------------------------------------- */
+/* ---- output ------------------------------------------------------------------------- */
 
 static void
 take_output(struct cf_process *process, struct output *output,
-            int (*fn)(void *, struct cf_process *, const char *, size_t), const char *bytes, size_t len)
+            int (*fn)(void *, struct cf_process *, const char *, size_t), const char *bytes,
+            size_t len)
 {
     int answer = fn != NULL && may_tell(process) ? fn(process->user, process, bytes, len) : 0;
 
@@ -76,7 +77,8 @@ on_stderr_data(struct cf_link_channel *channel, const char *bytes, size_t len)
 }
 
 static void
-end_output(struct cf_process *process, struct output *output, void (*fn)(void *, struct cf_process *))
+end_output(struct cf_process *process, struct output *output,
+           void (*fn)(void *, struct cf_process *))
 {
     cf_mux_close(&process->link->mux, &output->channel.mux);
     output->is_over_early = process->pid == 0; /* told after its start, or never */
@@ -120,7 +122,7 @@ cf_process_resume(struct cf_process *process)
     cf_link_leave(process->link);
 }
 
-/* ---- input ---------------------------------------------------------------------------------------- */
+/* ---- input -------------------------------------------------------------------------- */
 
 static void
 on_stdin_data(struct cf_link_channel *channel, const char *bytes, size_t len)
@@ -156,12 +158,12 @@ on_output_writable(struct cf_link_channel *channel)
     /* nothing is ever sent on it */
 }
 
-static const struct cf_link_channel_ops stdin_ops = {on_stdin_data, on_stdin_over, on_stdin_over,
-                                                     on_stdin_writable};
-static const struct cf_link_channel_ops stdout_ops = {on_stdout_data, on_stdout_over, on_stdout_over,
-                                                      on_output_writable};
-static const struct cf_link_channel_ops stderr_ops = {on_stderr_data, on_stderr_over, on_stderr_over,
-                                                      on_output_writable};
+static const struct cf_link_channel_ops stdin_ops = {on_stdin_data, on_stdin_over,
+                                                     on_stdin_over, on_stdin_writable};
+static const struct cf_link_channel_ops stdout_ops = {on_stdout_data, on_stdout_over,
+                                                      on_stdout_over, on_output_writable};
+static const struct cf_link_channel_ops stderr_ops = {on_stderr_data, on_stderr_over,
+                                                      on_stderr_over, on_output_writable};
 
 size_t
 cf_process_write(struct cf_process *process, const char *bytes, size_t len)
@@ -188,7 +190,7 @@ cf_process_close_stdin(struct cf_process *process)
     cf_link_leave(process->link);
 }
 
-/* ---- start -------------------------------------------------------------------------------------------- */
+/* ---- start -------------------------------------------------------------------------- */
 
 static void
 close_channels(struct cf_process *process)
@@ -202,7 +204,8 @@ close_channels(struct cf_process *process)
 static void
 discard_when_over(struct cf_process *process)
 {
-    if (process->junk.is_junk || !process->is_free || !process->is_answered || (process->pid != 0 && !process->has_ended))
+    if (process->junk.is_junk || !process->is_free || !process->is_answered ||
+        (process->pid != 0 && !process->has_ended))
         return;
     LIST_REMOVE(process, in_list);
     cf_link_discard(process->link, &process->junk);
@@ -288,8 +291,9 @@ check_strings(const char *what, const char *const *list, json_t *to, struct cf_e
     for (size_t i = 0; list != NULL && list[i] != NULL; i++) {
         len = strlen(list[i]);
         if (len > STRING_MAX)
-            return cf_error_set(err, CF_ERROR_TOO_LARGE, E2BIG, "%s %zu has %zu bytes; the kernel takes %u at most",
-                                what, i, len, STRING_MAX);
+            return cf_error_set(err, CF_ERROR_TOO_LARGE, E2BIG,
+                                "%s %zu has %zu bytes; the kernel takes %u at most", what, i,
+                                len, STRING_MAX);
         if (!cf_utf8_is_valid(list[i], len))
             return cf_error_set(err, CF_ERROR_CONFIG, EILSEQ, "%s %zu is not UTF-8", what, i);
         if (json_array_append_new(to, json_stringn_nocheck(list[i], len)) < 0)
@@ -302,26 +306,30 @@ static int
 check_spawn(const struct cf_spawn *spawn, struct cf_error *err)
 {
     if (spawn->argv == NULL || spawn->argv[0] == NULL || spawn->argv[0][0] != '/')
-        return cf_error_set(err, CF_ERROR_CONFIG, EINVAL, "the program to run must be an absolute path");
+        return cf_error_set(err, CF_ERROR_CONFIG, EINVAL,
+                            "the program to run must be an absolute path");
     if (spawn->cwd != NULL && spawn->cwd[0] != '/')
-        return cf_error_set(err, CF_ERROR_CONFIG, EINVAL, "the working directory must be an absolute path");
+        return cf_error_set(err, CF_ERROR_CONFIG, EINVAL,
+                            "the working directory must be an absolute path");
     for (size_t i = 0; spawn->env != NULL && spawn->env[i] != NULL; i++)
         if (strchr(spawn->env[i], '=') == NULL || spawn->env[i][0] == '=')
-            return cf_error_set(err, CF_ERROR_CONFIG, EINVAL, "environment entry %zu is not NAME=VALUE", i);
+            return cf_error_set(err, CF_ERROR_CONFIG, EINVAL,
+                                "environment entry %zu is not NAME=VALUE", i);
     return 0;
 }
 
 /* NULL with `err` filled. */
 static json_t *
-spawn_message(const struct cf_process *process, const struct cf_spawn *spawn, struct cf_error *err)
+spawn_message(const struct cf_process *process, const struct cf_spawn *spawn,
+              struct cf_error *err)
 {
     json_t *argv = json_array(), *env = json_array(), *message;
     const char *const cwd[] = {spawn->cwd != NULL ? spawn->cwd : "/", NULL};
     json_t *folder = json_array();
     int status = -1;
 
-    message = json_pack("{s:s, s:o, s:o, s:I, s:I, s:I}", "op", "spawn", "argv", argv, "env", env, "out",
-                        (json_int_t)process->out.channel.mux.id, "err",
+    message = json_pack("{s:s, s:o, s:o, s:I, s:I, s:I}", "op", "spawn", "argv", argv, "env",
+                        env, "out", (json_int_t)process->out.channel.mux.id, "err",
                         (json_int_t)process->err.channel.mux.id, "nofile",
                         (json_int_t)(spawn->nofile != 0 ? spawn->nofile : NOFILE_DEFAULT));
     if (message == NULL || folder == NULL)
@@ -340,8 +348,8 @@ spawn_message(const struct cf_process *process, const struct cf_spawn *spawn, st
 }
 
 static int
-open_channel(struct cf_process *process, struct cf_link_channel *channel, const struct cf_link_channel_ops *ops,
-             bool is_sender, struct cf_error *err)
+open_channel(struct cf_process *process, struct cf_link_channel *channel,
+             const struct cf_link_channel_ops *ops, bool is_sender, struct cf_error *err)
 {
     channel->ops = ops;
     channel->object = process;
@@ -354,11 +362,13 @@ open_channel(struct cf_process *process, struct cf_link_channel *channel, const 
 static int
 ask_to_spawn(struct cf_process *process, const struct cf_spawn *spawn, struct cf_error *err)
 {
-    const struct cf_link_request how = {.on_sent = on_sent, .on_answer = on_answer, .object = process};
+    const struct cf_link_request how = {
+        .on_sent = on_sent, .on_answer = on_answer, .object = process};
     json_t *message;
 
     if (check_spawn(spawn, err) < 0 ||
-        (spawn->with_stdin && open_channel(process, &process->in, &stdin_ops, true, err) < 0) ||
+        (spawn->with_stdin &&
+         open_channel(process, &process->in, &stdin_ops, true, err) < 0) ||
         open_channel(process, &process->out.channel, &stdout_ops, false, err) < 0 ||
         open_channel(process, &process->err.channel, &stderr_ops, false, err) < 0)
         return -1;
@@ -367,8 +377,9 @@ ask_to_spawn(struct cf_process *process, const struct cf_spawn *spawn, struct cf
 }
 
 int
-cf_process_spawn(struct cf_link *link, const struct cf_spawn *spawn, const struct cf_process_events *events,
-                 void *user, struct cf_process **ret_process, struct cf_error *err)
+cf_process_spawn(struct cf_link *link, const struct cf_spawn *spawn,
+                 const struct cf_process_events *events, void *user,
+                 struct cf_process **ret_process, struct cf_error *err)
 {
     struct cf_process *process = calloc(1, sizeof *process);
     int status;
@@ -391,7 +402,7 @@ cf_process_spawn(struct cf_link *link, const struct cf_spawn *spawn, const struc
     return status;
 }
 
-/* ---- signals and the end ---------------------------------------------------------------------------------- */
+/* ---- signals and the end ------------------------------------------------------------ */
 
 int
 cf_process_pid(const struct cf_process *process)
@@ -400,7 +411,8 @@ cf_process_pid(const struct cf_process *process)
 }
 
 static void
-on_signal_answer(struct cf_link *link, void *object, json_t *answer, const struct cf_error *err)
+on_signal_answer(struct cf_link *link, void *object, json_t *answer,
+                 const struct cf_error *err)
 {
     /* nobody left to signal is what was wanted */
 }
@@ -413,9 +425,10 @@ cf_process_signal(struct cf_process *process, int signal)
 
     if (process->pid == 0)
         return;
-    (void)cf_link_request(process->link,
-                          json_pack("{s:s, s:i, s:i}", "op", "signal", "pid", process->pid, "signal", signal), &how,
-                          true, &err); /* a link that is over has ended the process too */
+    (void)cf_link_request(
+        process->link,
+        json_pack("{s:s, s:i, s:i}", "op", "signal", "pid", process->pid, "signal", signal),
+        &how, true, &err); /* a link that is over has ended the process too */
 }
 
 static uint64_t
@@ -442,8 +455,8 @@ cf_process_take_exit(struct cf_link *link, json_t *event)
     };
 
     LIST_FOREACH(process, &link->processes, in_list)
-        if (process->pid == pid && pid != 0 && !process->has_ended)
-            break;
+    if (process->pid == pid && pid != 0 && !process->has_ended)
+        break;
     if (process == NULL)
         return; /* freed by its owner and forgotten */
     process->has_ended = true;
@@ -460,8 +473,8 @@ cf_process_lose_all(struct cf_link *link)
 
     for (;;) {
         LIST_FOREACH(process, &link->processes, in_list)
-            if (!process->has_ended && !process->is_free)
-                break;
+        if (!process->has_ended && !process->is_free)
+            break;
         if (process == NULL || link->is_freed)
             return;
         process->has_ended = true;

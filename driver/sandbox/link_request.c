@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SENT_MAX (CF_MUX_UNANSWERED_MAX - 8) /* the rest is for what may not wait: pings, the end */
+#define SENT_MAX \
+    (CF_MUX_UNANSWERED_MAX - 8) /* the rest is for what may not wait: pings, the end */
 #define WAITING_MAX 4096u
 #define PINGS_MAX 4u
 
@@ -41,7 +42,8 @@ send_waiting(struct cf_link *link)
            !link->mux.is_stopped) {
         TAILQ_REMOVE(&link->waiting, request, in_list);
         if (send_now(link, request, &err) < 0) {
-            TAILQ_INSERT_HEAD(&link->waiting, request, in_list); /* the queue is full: the next answer */
+            TAILQ_INSERT_HEAD(&link->waiting, request,
+                              in_list); /* the queue is full: the next answer */
             return;
         }
         link->waiting_count--;
@@ -56,13 +58,16 @@ check_state(const struct cf_link *link, struct cf_error *err)
     if (!link->has_hello)
         return cf_error_set(err, CF_ERROR_INTERNAL, 0, "the sandbox has not said hello yet");
     if (link->waiting_count >= WAITING_MAX)
-        return cf_error_set(err, CF_ERROR_BUDGET, 0, "%u requests wait for the sandbox already", WAITING_MAX);
+        return cf_error_set(err, CF_ERROR_BUDGET, 0,
+                            "%u requests wait for the sandbox already", WAITING_MAX);
     return 0;
 }
 
-/* The message as text with its id; over the wire's limit it is refused before anything is sent. */
+/* The message as text with its id; over the wire's limit it is refused before anything is
+ * sent. */
 static struct cf_link_request *
-make_request(struct cf_link *link, json_t *message, const struct cf_link_request *how, struct cf_error *err)
+make_request(struct cf_link *link, json_t *message, const struct cf_link_request *how,
+             struct cf_error *err)
 {
     struct cf_link_request *request = malloc(sizeof *request);
 
@@ -78,9 +83,10 @@ make_request(struct cf_link *link, json_t *message, const struct cf_link_request
         if (request->text == NULL)
             cf_error_memory(err);
         else
-            cf_error_set(err, CF_ERROR_TOO_LARGE, 0,
-                         "arguments and environment take %zu bytes as a message, at most %u fit", request->len,
-                         CF_MUX_CONTROL_MAX);
+            cf_error_set(
+                err, CF_ERROR_TOO_LARGE, 0,
+                "arguments and environment take %zu bytes as a message, at most %u fit",
+                request->len, CF_MUX_CONTROL_MAX);
         free(request->text);
         free(request);
         return NULL;
@@ -90,8 +96,8 @@ make_request(struct cf_link *link, json_t *message, const struct cf_link_request
 }
 
 int
-cf_link_request(struct cf_link *link, json_t *message, const struct cf_link_request *how, bool is_urgent,
-                struct cf_error *err)
+cf_link_request(struct cf_link *link, json_t *message, const struct cf_link_request *how,
+                bool is_urgent, struct cf_error *err)
 {
     struct cf_link_request *request = NULL;
     int status = check_state(link, err);
@@ -160,10 +166,11 @@ cf_link_take_answer(struct cf_link *link, json_t *answer, struct cf_error *err)
     struct cf_link_request *request;
 
     TAILQ_FOREACH(request, &link->sent, in_list)
-        if (request->id == id)
-            break;
+    if (request->id == id)
+        break;
     if (request == NULL)
-        return cf_error_set(err, CF_ERROR_WIRE, 0, "sandbox stream: an answer to a request never made");
+        return cf_error_set(err, CF_ERROR_WIRE, 0,
+                            "sandbox stream: an answer to a request never made");
     TAILQ_REMOVE(&link->sent, request, in_list);
     link->sent_count--;
     send_waiting(link);
@@ -223,18 +230,21 @@ cf_link_put_path(json_t *message, const char *name, const char *path, struct cf_
     if (message == NULL)
         return cf_error_memory(err);
     if (len >= 4096)
-        return cf_error_set(err, CF_ERROR_TOO_LARGE, ENAMETOOLONG, "a path of %zu bytes; 4,095 is the most", len);
+        return cf_error_set(err, CF_ERROR_TOO_LARGE, ENAMETOOLONG,
+                            "a path of %zu bytes; 4,095 is the most", len);
     if (cf_utf8_is_valid(path, len))
-        return json_object_set_new(message, name, json_string(path)) < 0 ? cf_error_memory(err) : 0;
+        return json_object_set_new(message, name, json_string(path)) < 0 ? cf_error_memory(err)
+                                                                         : 0;
     hex = malloc(2 * len + 1);
     if (hex == NULL)
         return cf_error_memory(err);
     cf_hex(path, len, hex);
     snprintf(hex_name, sizeof hex_name, "%s_hex", name);
-    return json_object_set_new(message, hex_name, json_string(hex)) < 0 ? cf_error_memory(err) : 0;
+    return json_object_set_new(message, hex_name, json_string(hex)) < 0 ? cf_error_memory(err)
+                                                                        : 0;
 }
 
-/* ---- requests without an object of their own ------------------------------------------------------------------ */
+/* ---- requests without an object of their own ---------------------------------------- */
 
 struct plain {
     struct cf_link_junk junk;
@@ -257,7 +267,8 @@ on_plain_answer(struct cf_link *link, void *object, json_t *answer, const struct
 
 /* Asks; `message` is taken. */
 static int
-ask(struct cf_link *link, json_t *message, bool is_urgent, cf_link_done_fn *done, void *user, struct cf_error *err)
+ask(struct cf_link *link, json_t *message, bool is_urgent, cf_link_done_fn *done, void *user,
+    struct cf_error *err)
 {
     struct cf_link_request how = {.on_answer = on_plain_answer, .is_owner = true};
     struct plain *plain = malloc(sizeof *plain);
@@ -302,9 +313,11 @@ cf_link_pongs(const struct cf_link *link)
 }
 
 int
-cf_link_signal_all(struct cf_link *link, int signal, cf_link_done_fn *done, void *user, struct cf_error *err)
+cf_link_signal_all(struct cf_link *link, int signal, cf_link_done_fn *done, void *user,
+                   struct cf_error *err)
 {
-    return ask(link, json_pack("{s:s, s:i}", "op", "signal_all", "signal", signal), true, done, user, err);
+    return ask(link, json_pack("{s:s, s:i}", "op", "signal_all", "signal", signal), true, done,
+               user, err);
 }
 
 int
@@ -320,7 +333,8 @@ cf_link_facts(struct cf_link *link, cf_link_done_fn *done, void *user, struct cf
 }
 
 int
-cf_link_stat(struct cf_link *link, const char *path, cf_link_done_fn *done, void *user, struct cf_error *err)
+cf_link_stat(struct cf_link *link, const char *path, cf_link_done_fn *done, void *user,
+             struct cf_error *err)
 {
     json_t *message = json_pack("{s:s}", "op", "stat");
 
@@ -332,33 +346,34 @@ cf_link_stat(struct cf_link *link, const char *path, cf_link_done_fn *done, void
 
 /* A request about root/path; `message` is taken. */
 static int
-ask_beneath(struct cf_link *link, json_t *message, const char *root, const char *path, cf_link_done_fn *done,
-            void *user, struct cf_error *err)
+ask_beneath(struct cf_link *link, json_t *message, const char *root, const char *path,
+            cf_link_done_fn *done, void *user, struct cf_error *err)
 {
-    if (cf_link_put_path(message, "root", root, err) == 0 && cf_link_put_path(message, "path", path, err) == 0)
+    if (cf_link_put_path(message, "root", root, err) == 0 &&
+        cf_link_put_path(message, "path", path, err) == 0)
         return ask(link, message, false, done, user, err);
     json_decref(message);
     return -1;
 }
 
 int
-cf_link_mkdir(struct cf_link *link, const char *root, const char *path, unsigned mode, cf_link_done_fn *done,
-              void *user, struct cf_error *err)
+cf_link_mkdir(struct cf_link *link, const char *root, const char *path, unsigned mode,
+              cf_link_done_fn *done, void *user, struct cf_error *err)
 {
-    return ask_beneath(link, json_pack("{s:s, s:i}", "op", "mkdir", "mode", (int)mode), root, path, done, user,
-                       err);
+    return ask_beneath(link, json_pack("{s:s, s:i}", "op", "mkdir", "mode", (int)mode), root,
+                       path, done, user, err);
 }
 
 int
-cf_link_unlink(struct cf_link *link, const char *root, const char *path, cf_link_done_fn *done, void *user,
-               struct cf_error *err)
+cf_link_unlink(struct cf_link *link, const char *root, const char *path, cf_link_done_fn *done,
+               void *user, struct cf_error *err)
 {
     return ask_beneath(link, json_pack("{s:s}", "op", "unlink"), root, path, done, user, err);
 }
 
 int
-cf_link_symlink(struct cf_link *link, const char *root, const char *path, const char *target, cf_link_done_fn *done,
-                void *user, struct cf_error *err)
+cf_link_symlink(struct cf_link *link, const char *root, const char *path, const char *target,
+                cf_link_done_fn *done, void *user, struct cf_error *err)
 {
     json_t *message = json_pack("{s:s}", "op", "symlink");
 
@@ -370,19 +385,21 @@ cf_link_symlink(struct cf_link *link, const char *root, const char *path, const 
 }
 
 int
-cf_link_disk_watch(struct cf_link *link, uint64_t limit_bytes, const char *const *folders, cf_link_done_fn *done,
-                   void *user, struct cf_error *err)
+cf_link_disk_watch(struct cf_link *link, uint64_t limit_bytes, const char *const *folders,
+                   cf_link_done_fn *done, void *user, struct cf_error *err)
 {
     json_t *list = json_array();
 
     for (size_t i = 0; list != NULL && folders[i] != NULL; i++) {
         if (json_array_append_new(list, json_string(folders[i])) < 0) {
             json_decref(list);
-            return cf_error_set(err, CF_ERROR_CONFIG, EILSEQ, "a folder to watch is not UTF-8");
+            return cf_error_set(err, CF_ERROR_CONFIG, EILSEQ,
+                                "a folder to watch is not UTF-8");
         }
     }
     return ask(link,
                json_pack("{s:s, s:I, s:o}", "op", "disk_watch", "limit",
-                         (json_int_t)(limit_bytes > INT64_MAX ? INT64_MAX : limit_bytes), "folders", list),
+                         (json_int_t)(limit_bytes > INT64_MAX ? INT64_MAX : limit_bytes),
+                         "folders", list),
                false, done, user, err);
 }

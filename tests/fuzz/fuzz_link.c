@@ -1,7 +1,7 @@
 /*
  * The link against a hostile cf-init. The input is a script: each chunk is either raw bytes of
- * the stream or a whole control message (so that the fuzzer need not guess frame headers), while
- * processes, files and doors are open and their callbacks free things at odd moments.
+ * the stream or a whole control message (so that the fuzzer need not guess frame headers),
+ * while processes, files and doors are open and their callbacks free things at odd moments.
  */
 #include "mux/frame.h"
 #include "sandbox/link.h"
@@ -82,8 +82,9 @@ on_exit_event(void *user, struct cf_process *process, const struct cf_exit *exit
     on_over(user, process);
 }
 
-static const struct cf_process_events process_events = {on_started, on_start_failed, on_bytes, on_bytes, on_over,
-                                                        on_over,    on_over,         on_over,  on_exit_event};
+static const struct cf_process_events process_events = {
+    on_started, on_start_failed, on_bytes, on_bytes,     on_over,
+    on_over,    on_over,         on_over,  on_exit_event};
 
 static void
 on_done(void *user, int status, json_t *answer, const struct cf_error *err)
@@ -152,16 +153,19 @@ on_hello(void *user, const struct cf_hello *hello)
     struct world *world = user;
     struct cf_error err;
 
-    (void)!cf_process_spawn(world->link, &spawn, &process_events, world, &world->process, &err);
+    (void)!cf_process_spawn(world->link, &spawn, &process_events, world, &world->process,
+                            &err);
     (void)!cf_process_spawn(world->link, &spawn, &process_events, world, &world->other, &err);
     (void)!cf_link_facts(world->link, on_done, world, &err);
     (void)!cf_link_read_file(world->link, "/x", "y", 1000, on_file, on_done, world, &err);
     (void)!cf_link_write_file(world->link, "/x", "y", 0644, "bytes", 5, on_done, world, &err);
     (void)!cf_link_manifest(world->link, "/x", 10, on_file, on_done, world, &err);
     cf_link_ping(world->link);
-    if (cf_link_upload(world->link, "/x", "u", 0600, 40, on_up_room, on_up_done, world, &world->up, &err) < 0)
+    if (cf_link_upload(world->link, "/x", "u", 0600, 40, on_up_room, on_up_done, world,
+                       &world->up, &err) < 0)
         world->up = NULL;
-    if (cf_link_download(world->link, "/x", "d", 1000, on_down_bytes, on_down_done, world, &world->down, &err) < 0)
+    if (cf_link_download(world->link, "/x", "d", 1000, on_down_bytes, on_down_done, world,
+                         &world->down, &err) < 0)
         world->down = NULL;
 }
 
@@ -192,7 +196,8 @@ on_door_room(void *user, struct cf_door *door)
 {
 }
 
-static const struct cf_door_events door_events = {on_door_data, on_door_over, on_door_over, on_door_room};
+static const struct cf_door_events door_events = {on_door_data, on_door_over, on_door_over,
+                                                  on_door_room};
 
 static void
 on_door(void *user, struct cf_door *door, unsigned port)
@@ -215,7 +220,8 @@ on_broken(void *user, const struct cf_error *err)
         abort();
 }
 
-static const struct cf_link_events link_events = {on_output, on_hello, on_door, on_event, on_broken};
+static const struct cf_link_events link_events = {on_output, on_hello, on_door, on_event,
+                                                  on_broken};
 
 static void
 take_output(struct cf_link *link)

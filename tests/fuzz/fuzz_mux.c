@@ -71,7 +71,8 @@ on_control(void *user, const char *bytes, size_t len, struct cf_error *err)
     return len > 3 && bytes[0] == '!' ? cf_error_set(err, CF_ERROR_WIRE, 0, "refused") : 0;
 }
 
-static const struct cf_mux_events events = {on_open, on_opened, on_data, on_other, on_other, on_other, on_control};
+static const struct cf_mux_events events = {on_open,  on_opened, on_data,   on_other,
+                                            on_other, on_other,  on_control};
 
 /* Takes some of what is queued, checking that it is whole frames within bounds. */
 static void

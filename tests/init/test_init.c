@@ -1,6 +1,6 @@
 /*
- * cf-init by itself, spoken to with bare frames: what it refuses to be, when it ends, and what a
- * driver that floods it, starves it or breaks the protocol gets.
+ * cf-init by itself, spoken to with bare frames: what it refuses to be, when it ends, and what
+ * a driver that floods it, starves it or breaks the protocol gets.
  */
 #include "tests/support/unit.h"
 #include "tests/support/init_ns.h"
@@ -104,8 +104,9 @@ write_some(struct driver *driver)
 static void
 turn(struct driver *driver, bool is_reading)
 {
-    struct pollfd fds[2] = {{is_reading && !driver->has_ended ? driver->ns.out : -1, POLLIN, 0},
-                            {cf_mux_has_output(&driver->mux) ? driver->ns.in : -1, POLLOUT, 0}};
+    struct pollfd fds[2] = {
+        {is_reading && !driver->has_ended ? driver->ns.out : -1, POLLIN, 0},
+        {cf_mux_has_output(&driver->mux) ? driver->ns.in : -1, POLLOUT, 0}};
 
     poll(fds, 2, 10);
     if (fds[0].revents != 0)
@@ -128,8 +129,9 @@ until_heard(struct driver *driver, const char *word, unsigned limit_ms)
     uint64_t until = ns_now_ms() + limit_ms;
 
     while (driver->heard.data == NULL || strstr(driver->heard.data, word) == NULL) {
-        ck_assert_msg(ns_now_ms() < until && !driver->has_ended, "never heard '%s', but: %s (stderr: %s)", word,
-                      driver->heard.data, ns_words(&driver->ns));
+        ck_assert_msg(ns_now_ms() < until && !driver->has_ended,
+                      "never heard '%s', but: %s (stderr: %s)", word, driver->heard.data,
+                      ns_words(&driver->ns));
         turn(driver, true);
     }
 }
@@ -161,7 +163,8 @@ spawn_sleeper(struct driver *driver, struct cf_mux_channel channels[2], const ch
     cf_mux_one_way(&channels[0], false);
     cf_mux_one_way(&channels[1], false);
     snprintf(text, sizeof text,
-             "{\"id\":77,\"op\":\"spawn\",\"argv\":[\"/bin/sh\",\"-c\",\"trap '' TERM HUP; setsid sleep %s & "
+             "{\"id\":77,\"op\":\"spawn\",\"argv\":[\"/bin/sh\",\"-c\",\"trap '' TERM HUP; "
+             "setsid sleep %s & "
              "sleep %s\"],\"env\":[],\"cwd\":\"/\",\"out\":%u,\"err\":%u}",
              seconds, seconds, channels[0].id, channels[1].id);
     say(driver, text);
@@ -221,8 +224,10 @@ START_TEST(wrong_arguments_and_taken_ports_end_it_with_words)
         const char *args[5];
         const char *word;
     } wrong[] = {
-        {{"--port", "70000", NULL}, "usage"},     {{"--port", NULL}, "usage"},
-        {{"--portt", "4180", NULL}, "usage"},     {{"--ping-timeout-ms", "0", NULL}, "usage"},
+        {{"--port", "70000", NULL}, "usage"},
+        {{"--port", NULL}, "usage"},
+        {{"--portt", "4180", NULL}, "usage"},
+        {{"--ping-timeout-ms", "0", NULL}, "usage"},
         {{"--port", "4180", "--port", "4180", NULL}, "port"},
     };
     struct driver driver;
@@ -335,17 +340,20 @@ START_TEST(a_request_it_cannot_serve_is_answered)
     say(&driver, "{\"id\":2}");
     say(&driver, "{\"id\":3,\"op\":\"spawn\"}");
     until_heard(&driver, "spawn wants argv", 1000);
-    say(&driver, "{\"id\":4,\"op\":\"spawn\",\"argv\":[\"/bin/true\"],\"cwd\":\"/\",\"out\":1,\"err\":3}");
+    say(&driver, "{\"id\":4,\"op\":\"spawn\",\"argv\":[\"/bin/true\"],\"cwd\":\"/"
+                 "\",\"out\":1,\"err\":3}");
     until_heard(&driver, "spawn wants channels", 1000);
     say(&driver, "{\"id\":5,\"op\":\"spawn\",\"argv\":[\"/bin/true\",5],\"cwd\":\"/\"}");
     say(&driver, "{\"id\":6,\"op\":\"signal\",\"pid\":1,\"signal\":9}");
     until_heard(&driver, "pid above 1", 1000);
     say(&driver, "{\"id\":7,\"op\":\"signal\",\"pid\":-1,\"signal\":9}");
     say(&driver, "{\"id\":8,\"op\":\"signal_all\",\"signal\":99}");
-    say(&driver, "{\"id\":9,\"op\":\"read\",\"root\":\"/etc\",\"path\":\"hostname\",\"limit\":100}");
+    say(&driver,
+        "{\"id\":9,\"op\":\"read\",\"root\":\"/etc\",\"path\":\"hostname\",\"limit\":100}");
     until_heard(&driver, "no channel", 1000);
     say(&driver, "{\"id\":10,\"op\":\"disk_watch\",\"limit\":5,\"folders\":[7]}");
-    say(&driver, "{\"id\":11,\"op\":\"read\",\"root\":\"/etc\",\"path_hex\":\"0\",\"limit\":100,\"ch\":{}}");
+    say(&driver, "{\"id\":11,\"op\":\"read\",\"root\":\"/"
+                 "etc\",\"path_hex\":\"0\",\"limit\":100,\"ch\":{}}");
     say(&driver, "{\"id\":12,\"op\":\"manifest\",\"root\":\"relative\"}");
     say(&driver, "{\"id\":13,\"op\":\"ping\"}");
     until_heard(&driver, "\"re\":13", 1000);
@@ -413,7 +421,8 @@ START_TEST(data_on_a_channel_nothing_is_bound_to_ends_the_channel_only)
     ck_assert_int_eq(cf_mux_open(&driver.mux, &channel, 32768, 0, &err), 0);
     write_some(&driver);
     len = frame(bytes, CF_MUX_DATA, channel.id, zeros, CF_MUX_PAYLOAD);
-    len += frame(bytes + len, CF_MUX_DATA, channel.id, zeros, 9); /* past its credit, but late */
+    len +=
+        frame(bytes + len, CF_MUX_DATA, channel.id, zeros, 9); /* past its credit, but late */
     ck_assert_int_eq(write(driver.ns.in, bytes, len), (ssize_t)len);
     say(&driver, "{\"id\":1,\"op\":\"ping\"}");
     until_heard(&driver, "\"re\":1", 2000);
@@ -438,7 +447,8 @@ START_TEST(data_past_its_credit_ends_it)
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(cf_mux_open(&driver.mux, &channels[i], 65536, 0, &err), 0);
     snprintf(text, sizeof text,
-             "{\"id\":1,\"op\":\"spawn\",\"argv\":[\"/bin/sleep\",\"100\"],\"cwd\":\"/\",\"in\":%u,\"out\":%u,\"err\":%u}",
+             "{\"id\":1,\"op\":\"spawn\",\"argv\":[\"/bin/sleep\",\"100\"],\"cwd\":\"/"
+             "\",\"in\":%u,\"out\":%u,\"err\":%u}",
              channels[0].id, channels[1].id, channels[2].id);
     say(&driver, text);
     until_heard(&driver, "\"pid\"", 5000);
@@ -498,9 +508,11 @@ START_TEST(a_flood_nobody_reads_costs_pid_1_no_memory)
         return;
     until_heard(&driver, "\"hello\"", 5000);
     for (int i = 0; i < 2; i++)
-        ck_assert_int_eq(cf_mux_open(&driver.mux, &channels[i], CF_MUX_WINDOW_MAX, 0, &err), 0);
+        ck_assert_int_eq(cf_mux_open(&driver.mux, &channels[i], CF_MUX_WINDOW_MAX, 0, &err),
+                         0);
     snprintf(text, sizeof text,
-             "{\"id\":1,\"op\":\"spawn\",\"argv\":[\"/bin/cat\",\"/dev/zero\"],\"cwd\":\"/\",\"out\":%u,\"err\":%u}",
+             "{\"id\":1,\"op\":\"spawn\",\"argv\":[\"/bin/cat\",\"/dev/zero\"],\"cwd\":\"/"
+             "\",\"out\":%u,\"err\":%u}",
              channels[0].id, channels[1].id);
     say(&driver, text);
     until_heard(&driver, "\"pid\"", 5000);

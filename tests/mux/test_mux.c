@@ -70,7 +70,9 @@ on_control(void *user, const char *bytes, size_t len, struct cf_error *err)
 
     cf_buf_addf(&end->log, ";control %zu ", len);
     cf_buf_add(&end->log, bytes, len < 64 ? len : 64);
-    return len == 3 && memcmp(bytes, "bad", 3) == 0 ? cf_error_set(err, CF_ERROR_WIRE, 0, "bad") : 0;
+    return len == 3 && memcmp(bytes, "bad", 3) == 0
+               ? cf_error_set(err, CF_ERROR_WIRE, 0, "bad")
+               : 0;
 }
 
 static const struct cf_mux_events events = {on_open,  on_opened,   on_data,   on_half_close,
@@ -164,7 +166,8 @@ expect_refused(struct end *end, const char *bytes, size_t len, const char *word)
     ck_assert_int_eq(cf_mux_feed(&end->mux, bytes, len, &err), -1);
     ck_assert_msg(strstr(err.text, word) != NULL, "'%s' does not say '%s'", err.text, word);
     ck_assert_int_eq(err.kind, CF_ERROR_WIRE);
-    ck_assert_int_eq(cf_mux_feed(&end->mux, "x", 1, &err), 0); /* and nothing is read any more */
+    ck_assert_int_eq(cf_mux_feed(&end->mux, "x", 1, &err),
+                     0); /* and nothing is read any more */
 }
 
 START_TEST(a_header_survives_the_journey)
@@ -187,14 +190,14 @@ START_TEST(every_wrong_header_is_refused)
         unsigned char bytes[8];
         const char *word;
     } wrong[] = {
-        {{0, 0, 0, 1, 0, 0, 0, 1}, "kind"},        {{7, 0, 0, 1, 0, 0, 0, 1}, "kind"},
-        {{255, 0, 0, 1, 0, 0, 0, 1}, "kind"},      {{2, 1, 0, 1, 0, 0, 0, 1}, "flag"},
-        {{6, 2, 0, 1, 0, 0, 0, 0}, "flag"},        {{2, 0, 0, 0, 0, 0, 0, 1}, "length"},
+        {{0, 0, 0, 1, 0, 0, 0, 1}, "kind"},         {{7, 0, 0, 1, 0, 0, 0, 1}, "kind"},
+        {{255, 0, 0, 1, 0, 0, 0, 1}, "kind"},       {{2, 1, 0, 1, 0, 0, 0, 1}, "flag"},
+        {{6, 2, 0, 1, 0, 0, 0, 0}, "flag"},         {{2, 0, 0, 0, 0, 0, 0, 1}, "length"},
         {{2, 0, 0x7f, 0xf9, 0, 0, 0, 1}, "length"}, {{6, 0, 0xff, 0xff, 0, 0, 0, 0}, "length"},
-        {{6, 0, 0, 0, 0, 0, 0, 0}, "length"},      {{1, 0, 0, 7, 0, 0, 0, 1}, "length"},
-        {{3, 0, 0, 5, 0, 0, 0, 1}, "length"},      {{4, 0, 0, 1, 0, 0, 0, 1}, "length"},
-        {{5, 0, 0, 1, 0, 0, 0, 1}, "length"},      {{2, 0, 0, 1, 0, 0, 0, 0}, "channel"},
-        {{6, 0, 0, 1, 0, 0, 0, 1}, "channel"},     {{2, 0, 0, 1, 0, 0, 0, 9}, "never opened"},
+        {{6, 0, 0, 0, 0, 0, 0, 0}, "length"},       {{1, 0, 0, 7, 0, 0, 0, 1}, "length"},
+        {{3, 0, 0, 5, 0, 0, 0, 1}, "length"},       {{4, 0, 0, 1, 0, 0, 0, 1}, "length"},
+        {{5, 0, 0, 1, 0, 0, 0, 1}, "length"},       {{2, 0, 0, 1, 0, 0, 0, 0}, "channel"},
+        {{6, 0, 0, 1, 0, 0, 0, 1}, "channel"},      {{2, 0, 0, 1, 0, 0, 0, 9}, "never opened"},
     };
     struct end end;
 
@@ -243,7 +246,8 @@ START_TEST(a_conversation_survives_any_cut)
     start(&init, CF_MUX_INIT);
     for (size_t i = 0; i < said.len; i++)
         ck_assert_int_eq(cf_mux_feed(&init.mux, said.data + i, 1, &err), 0);
-    ck_assert_str_eq(init.log.data, "open 4180;;control 8 {\"id\":1}hello world;half-close 1;;reset 1;");
+    ck_assert_str_eq(init.log.data,
+                     "open 4180;;control 8 {\"id\":1}hello world;half-close 1;;reset 1;");
     stop(&init);
     stop(&driver);
     cf_buf_release(&said);
@@ -440,7 +444,8 @@ START_TEST(control_overtakes_data_at_the_next_boundary_between_frames)
     start(&driver, CF_MUX_DRIVER);
     open_ok(&driver, &channel, CF_MUX_WINDOW_PROCESS, 0);
     cf_mux_taken(&driver.mux, cf_mux_peek(&driver.mux, &bytes));
-    ck_assert_uint_eq(cf_mux_write(&driver.mux, &channel, data, sizeof data), 2 * CF_MUX_PAYLOAD);
+    ck_assert_uint_eq(cf_mux_write(&driver.mux, &channel, data, sizeof data),
+                      2 * CF_MUX_PAYLOAD);
     ck_assert_uint_eq(cf_mux_peek(&driver.mux, &bytes), 65536);
     cf_mux_taken(&driver.mux, 100); /* in the middle of the first frame */
     ck_assert_int_eq(cf_mux_control(&driver.mux, "{}", 2, &err), 0);
@@ -496,7 +501,8 @@ START_TEST(frames_that_come_late_for_a_closed_channel_are_ignored)
     ck_assert_uint_eq(cf_mux_write(&init.mux, &init.doors[0], "late", 4), 4);
     cf_mux_half_close(&init.mux, &init.doors[0]);
     drain(&init, &late);
-    ck_assert_int_eq(cf_mux_feed(&driver.mux, late.data, 10, &err), 0); /* the frame's first bytes */
+    ck_assert_int_eq(cf_mux_feed(&driver.mux, late.data, 10, &err),
+                     0); /* the frame's first bytes */
     cf_mux_close(&driver.mux, &channel);
     ck_assert_int_eq(cf_mux_feed(&driver.mux, late.data + 10, late.len - 10, &err), 0);
     cf_mux_put_u32(credit + 32, 5);
@@ -520,10 +526,8 @@ START_TEST(what_an_open_may_not_be)
         const char *word;
     } wrong[] = {
         {2, 0, 100, "other side"}, /* even numbers are cf-init's own here */
-        {5, 5, 100, "used before"},
-        {5, 3, 100, "used before"},
-        {1, 0, 0, "window"},
-        {1, 0, CF_MUX_WINDOW_MAX + 1, "window"},
+        {5, 5, 100, "used before"}, {5, 3, 100, "used before"},
+        {1, 0, 0, "window"},        {1, 0, CF_MUX_WINDOW_MAX + 1, "window"},
     };
     char bytes[64];
     struct end init;
@@ -671,10 +675,12 @@ START_TEST(two_floods_against_each_other_never_stand_still)
         for (int c = 0; c < 3; c++) {
             seed = seed * 1103515245 + 12345;
             if (sent < total)
-                sent += cf_mux_write(&driver.mux, &out[c], data, total - sent < 65536 ? total - sent : 65536);
+                sent += cf_mux_write(&driver.mux, &out[c], data,
+                                     total - sent < 65536 ? total - sent : 65536);
             if (sent_back < total)
-                sent_back += cf_mux_write(&init.mux, &back[c], data,
-                                          total - sent_back < 65536 ? total - sent_back : 65536);
+                sent_back +=
+                    cf_mux_write(&init.mux, &back[c], data,
+                                 total - sent_back < 65536 ? total - sent_back : 65536);
             ck_assert_uint_le(driver.mux.data.len, 65536);
             ck_assert_uint_le(init.mux.data.len, 65536);
         }

@@ -1,4 +1,5 @@
-/* sandbox/link against a peer made by hand: what it refuses to hear, and who may free what when. */
+/* sandbox/link against a peer made by hand: what it refuses to hear, and who may free what
+ * when. */
 #include "tests/support/unit.h"
 
 #include "base/buf.h"
@@ -57,7 +58,8 @@ on_broken(void *user, const struct cf_error *err)
     note(world, "broken");
 }
 
-static const struct cf_link_events link_events = {on_output, on_hello, NULL, on_event, on_broken};
+static const struct cf_link_events link_events = {on_output, on_hello, NULL, on_event,
+                                                  on_broken};
 
 static void
 on_started(void *user, struct cf_process *process, int pid)
@@ -140,7 +142,9 @@ hear(struct world *world, const char *message)
     cf_buf_release(&bytes);
 }
 
-#define HELLO "{\"ev\":\"hello\",\"protocol\":1,\"version\":\"0\",\"uid\":7,\"gid\":8,\"cgroup\":\"v2\"}"
+#define HELLO                                                                            \
+    "{\"ev\":\"hello\",\"protocol\":1,\"version\":\"0\",\"uid\":7,\"gid\":8,\"cgroup\":" \
+    "\"v2\"}"
 
 static void
 spawn(struct world *world)
@@ -149,7 +153,8 @@ spawn(struct world *world)
     const struct cf_spawn how = {.argv = argv};
     struct cf_error err;
 
-    ck_assert_int_eq(cf_process_spawn(world->link, &how, &process_events, world, &world->process, &err), 0);
+    ck_assert_int_eq(
+        cf_process_spawn(world->link, &how, &process_events, world, &world->process, &err), 0);
 }
 
 static void
@@ -161,7 +166,8 @@ expect_broken(const char *const *messages, const char *word)
     for (; *messages != NULL; messages++)
         hear(&world, *messages);
     ck_assert_uint_eq(world.brokens, 1);
-    ck_assert_msg(strstr(world.broken.text, word) != NULL, "'%s' does not say '%s'", world.broken.text, word);
+    ck_assert_msg(strstr(world.broken.text, word) != NULL, "'%s' does not say '%s'",
+                  world.broken.text, word);
     hear(&world, HELLO); /* nothing is heard any more */
     ck_assert_uint_eq(world.brokens, 1);
     stop(&world);
@@ -170,17 +176,22 @@ expect_broken(const char *const *messages, const char *word)
 START_TEST(what_cf_init_may_not_say)
 {
     expect_broken((const char *const[]){"{\"ev\":\"bye\"}", NULL}, "not a hello");
-    expect_broken((const char *const[]){"{\"ev\":\"hello\",\"protocol\":2}", NULL}, "protocol 2");
+    expect_broken((const char *const[]){"{\"ev\":\"hello\",\"protocol\":2}", NULL},
+                  "protocol 2");
     expect_broken((const char *const[]){"{\"ev\":\"hello\"}", NULL}, "protocol 0");
     expect_broken((const char *const[]){HELLO, HELLO, NULL}, "second hello");
     expect_broken((const char *const[]){HELLO, "{\"re\":1}", NULL}, "never made");
     expect_broken((const char *const[]){HELLO, "{}", NULL}, "neither answer nor event");
     expect_broken((const char *const[]){HELLO, "[1]", NULL}, "neither answer nor event");
     expect_broken((const char *const[]){HELLO, "7", NULL}, "control message of the sandbox");
-    expect_broken((const char *const[]){HELLO, "{\"ev\":", NULL}, "control message of the sandbox");
-    expect_broken((const char *const[]){HELLO, "{\"ev\":\"x\",\"ev\":\"y\"}", NULL}, "control message of the sandbox");
-    expect_broken((const char *const[]){HELLO, "{\"ev\":[[[[[[[[[1]]]]]]]]]}", NULL}, "control message of the sandbox");
-    expect_broken((const char *const[]){HELLO, "{\"ev\":\"\xff\"}", NULL}, "control message of the sandbox");
+    expect_broken((const char *const[]){HELLO, "{\"ev\":", NULL},
+                  "control message of the sandbox");
+    expect_broken((const char *const[]){HELLO, "{\"ev\":\"x\",\"ev\":\"y\"}", NULL},
+                  "control message of the sandbox");
+    expect_broken((const char *const[]){HELLO, "{\"ev\":[[[[[[[[[1]]]]]]]]]}", NULL},
+                  "control message of the sandbox");
+    expect_broken((const char *const[]){HELLO, "{\"ev\":\"\xff\"}", NULL},
+                  "control message of the sandbox");
 }
 END_TEST
 
@@ -218,7 +229,8 @@ END_TEST
 static void
 put_life(struct cf_buf *to)
 {
-    static const char *const messages[] = {HELLO, "{\"re\":1,\"pid\":9}", "{\"ev\":\"exit\",\"pid\":9,\"code\":0}"};
+    static const char *const messages[] = {HELLO, "{\"re\":1,\"pid\":9}",
+                                           "{\"ev\":\"exit\",\"pid\":9,\"code\":0}"};
 
     for (int i = 0; i < 2; i++)
         put_frame(to, CF_MUX_CONTROL, 0, messages[i], strlen(messages[i]));
@@ -286,11 +298,12 @@ START_TEST(the_link_may_be_freed_from_inside_any_callback)
             cf_link_feed(world.link, bytes.data + hello, bytes.len - hello);
         }
         ck_assert_ptr_null(world.link);
-        ck_assert_str_eq(world.log.data + strlen(world.log.data) - strlen(words[i]) - 1, i == 0 ? "hello;"
-                         : i == 1                                                            ? "started;"
-                         : i == 2                                                            ? "stdout;"
-                         : i == 3                                                            ? "exit;"
-                                                                                             : "stdout-end;");
+        ck_assert_str_eq(world.log.data + strlen(world.log.data) - strlen(words[i]) - 1,
+                         i == 0   ? "hello;"
+                         : i == 1 ? "started;"
+                         : i == 2 ? "stdout;"
+                         : i == 3 ? "exit;"
+                                  : "stdout-end;");
         stop(&world);
     }
     cf_buf_release(&bytes);
@@ -392,11 +405,13 @@ START_TEST(requests_beyond_those_that_may_wait_are_refused)
 }
 END_TEST
 
-UNIT_MAIN("sandbox/link", tcase_add_test(tc, what_cf_init_may_not_say); tcase_add_test(tc, an_answer_comes_once_only);
-          tcase_add_test(tc, before_hello_nothing_can_be_asked); tcase_add_test(tc, a_process_s_life_survives_any_cut);
+UNIT_MAIN("sandbox/link", tcase_add_test(tc, what_cf_init_may_not_say);
+          tcase_add_test(tc, an_answer_comes_once_only);
+          tcase_add_test(tc, before_hello_nothing_can_be_asked);
+          tcase_add_test(tc, a_process_s_life_survives_any_cut);
           tcase_add_test(tc, an_end_that_overtakes_the_start_is_told_after_it);
           tcase_add_test(tc, the_link_may_be_freed_from_inside_any_callback);
           tcase_add_test(tc, the_link_may_be_freed_while_it_ends_and_while_it_is_broken);
-          tcase_add_test(tc, the_end_is_told_once_and_then_nothing);
-          tcase_add_test(tc, output_is_told_once_until_it_was_all_taken_and_stays_in_place_meanwhile);
+          tcase_add_test(tc, the_end_is_told_once_and_then_nothing); tcase_add_test(
+              tc, output_is_told_once_until_it_was_all_taken_and_stays_in_place_meanwhile);
           tcase_add_test(tc, requests_beyond_those_that_may_wait_are_refused);)

@@ -6,7 +6,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
-/* ---- inside ---------------------------------------------------------------------------------- */
+/* ---- inside ------------------------------------------------------------------------- */
 
 static int
 dial(unsigned port)
@@ -41,7 +41,8 @@ inside_echo(int argc, char **argv)
     }
     while (open > 0) {
         for (int i = 0; i < count; i++)
-            polls[i] = (struct pollfd){fds[i], (short)(POLLIN | (sent[i] < bytes ? POLLOUT : 0)), 0};
+            polls[i] =
+                (struct pollfd){fds[i], (short)(POLLIN | (sent[i] < bytes ? POLLOUT : 0)), 0};
         poll(polls, (nfds_t)count, 5000);
         for (int i = 0; i < count; i++) {
             size_t part = bytes - sent[i] < sizeof chunk ? bytes - sent[i] : sizeof chunk;
@@ -66,7 +67,8 @@ inside_echo(int argc, char **argv)
             }
             if (n == 0 || (n < 0 && errno != EAGAIN)) {
                 if (n < 0 || got[i] != bytes) {
-                    printf("connection %d ended after %zu: %s\n", i, got[i], n < 0 ? strerror(errno) : "eof");
+                    printf("connection %d ended after %zu: %s\n", i, got[i],
+                           n < 0 ? strerror(errno) : "eof");
                     return 1;
                 }
                 close(fds[i]);
@@ -126,16 +128,22 @@ inside_bind(int argc, char **argv)
         address.sin_addr.s_addr = htonl(i == 0 ? INADDR_LOOPBACK : INADDR_ANY);
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
         setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
-        printf("%s\n", bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ? strerror(errno) : "bound");
+        printf("%s\n", bind(fd, (struct sockaddr *)&address, sizeof address) < 0
+                           ? strerror(errno)
+                           : "bound");
     }
     return 0;
 }
 
-static const struct inside inside_table[] = {
-    {"echo", inside_echo}, {"ask", inside_ask}, {"reset", inside_reset}, {"bind", inside_bind}, {NULL, NULL}};
+static const struct inside inside_table[] = {{"echo", inside_echo},
+                                             {"ask", inside_ask},
+                                             {"reset", inside_reset},
+                                             {"bind", inside_bind},
+                                             {NULL, NULL}};
 
 static void
-run_inside(struct box *box, struct proc *proc, const char *name, const char *first, const char *second)
+run_inside(struct box *box, struct proc *proc, const char *name, const char *first,
+           const char *second)
 {
     const char *const argv[] = {inside_program(), "--inside", name, first, second, NULL};
     struct cf_spawn spawn = {.argv = argv};
@@ -143,7 +151,7 @@ run_inside(struct box *box, struct proc *proc, const char *name, const char *fir
     proc_spawn(box, proc, &spawn);
 }
 
-/* ---- the driver's side: an echo that gives credit for what it has passed on ----------------------- */
+/* ---- the driver's side: an echo that gives credit for what it has passed on --------- */
 
 struct served {
     struct cf_door *door;
@@ -287,7 +295,8 @@ answer_and_close(void *user, struct cf_door *door, const char *bytes, size_t len
     return 0;
 }
 
-static const struct cf_door_events answering_events = {answer_and_close, on_end, on_reset, on_room};
+static const struct cf_door_events answering_events = {answer_and_close, on_end, on_reset,
+                                                       on_room};
 
 static void
 accept_answering(struct box *box, struct cf_door *door, unsigned port)

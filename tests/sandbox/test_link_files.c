@@ -45,10 +45,12 @@ START_TEST(stat_tells_the_real_path_and_whether_it_may_be_written)
     ck_assert(json_is_true(json_object_get(ask.answer, "exists")));
     ck_assert(json_is_false(json_object_get(ask.answer, "writable"))); /* root's, 0700 */
     ck_assert_int_eq(json_integer_value(json_object_get(ask.answer, "mode")), 0700);
-    ASK(&box, &ask, cf_link_stat(box.link, path_in(&box, "link/new/deep"), ask_done, &ask, &err_));
+    ASK(&box, &ask,
+        cf_link_stat(box.link, path_in(&box, "link/new/deep"), ask_done, &ask, &err_));
     ck_assert(ask.status == -1 && ask.err.code == EACCES); /* not even to be looked into */
     ck_assert_int_eq(chmod(path_in(&box, "real"), 0755), 0);
-    ASK(&box, &ask, cf_link_stat(box.link, path_in(&box, "link/new/deep"), ask_done, &ask, &err_));
+    ASK(&box, &ask,
+        cf_link_stat(box.link, path_in(&box, "link/new/deep"), ask_done, &ask, &err_));
     ck_assert_str_eq(text_of(&ask, "real"), path_in(&box, "real/new/deep"));
     ck_assert_str_eq(text_of(&ask, "type"), "none");
     ck_assert(json_is_false(json_object_get(ask.answer, "exists")));
@@ -72,12 +74,15 @@ START_TEST(a_file_goes_in_and_comes_out_the_same)
         return;
     for (size_t i = 0; i < len; i++)
         bytes[i] = (char)(i * 40503u >> 8);
-    ASK(&box, &ask, cf_link_mkdir(box.link, box.ns.folder, "a/b/c", 0750, ask_done, &ask, &err_));
+    ASK(&box, &ask,
+        cf_link_mkdir(box.link, box.ns.folder, "a/b/c", 0750, ask_done, &ask, &err_));
     ck_assert_msg(ask.status == 0, "%s", ask.err.text);
-    ASK(&box, &ask, cf_link_mkdir(box.link, box.ns.folder, "a/b/c", 0750, ask_done, &ask, &err_));
+    ASK(&box, &ask,
+        cf_link_mkdir(box.link, box.ns.folder, "a/b/c", 0750, ask_done, &ask, &err_));
     ck_assert_int_eq(ask.status, 0);
     ASK(&box, &ask,
-        cf_link_write_file(box.link, box.ns.folder, "a/b/c/file", 0640, bytes, len, ask_done, &ask, &err_));
+        cf_link_write_file(box.link, box.ns.folder, "a/b/c/file", 0640, bytes, len, ask_done,
+                           &ask, &err_));
     ck_assert_msg(ask.status == 0, "%s", ask.err.text);
     ck_assert_int_eq(json_integer_value(json_object_get(ask.answer, "size")), (int)len);
     ck_assert_int_eq(stat(path_in(&box, "a/b/c/file"), &info), 0);
@@ -85,16 +90,25 @@ START_TEST(a_file_goes_in_and_comes_out_the_same)
     ck_assert_int_eq(stat(path_in(&box, "a/b"), &info), 0);
     ck_assert_int_eq(info.st_mode & 07777, 0750);
     ASK(&box, &ask,
-        cf_link_read_file(box.link, box.ns.folder, "a/b/c/file", len, ask_bytes, ask_done, &ask, &err_));
+        cf_link_read_file(box.link, box.ns.folder, "a/b/c/file", len, ask_bytes, ask_done,
+                          &ask, &err_));
     ck_assert_msg(ask.status == 0, "%s", ask.err.text);
     ck_assert_uint_eq(ask.bytes.len, len);
     ck_assert_int_eq(memcmp(ask.bytes.data, bytes, len), 0);
-    ASK(&box, &ask, cf_link_write_file(box.link, box.ns.folder, "a/b/c/file", 0600, "short", 5, ask_done, &ask, &err_));
-    ASK(&box, &ask, cf_link_read_file(box.link, box.ns.folder, "a/b/c/file", 5, ask_bytes, ask_done, &ask, &err_));
+    ASK(&box, &ask,
+        cf_link_write_file(box.link, box.ns.folder, "a/b/c/file", 0600, "short", 5, ask_done,
+                           &ask, &err_));
+    ASK(&box, &ask,
+        cf_link_read_file(box.link, box.ns.folder, "a/b/c/file", 5, ask_bytes, ask_done, &ask,
+                          &err_));
     ck_assert_uint_eq(ask.bytes.len, 5);
-    ASK(&box, &ask, cf_link_write_file(box.link, box.ns.folder, "empty", 0600, "", 0, ask_done, &ask, &err_));
+    ASK(&box, &ask,
+        cf_link_write_file(box.link, box.ns.folder, "empty", 0600, "", 0, ask_done, &ask,
+                           &err_));
     ck_assert_int_eq(ask.status, 0);
-    ASK(&box, &ask, cf_link_read_file(box.link, box.ns.folder, "empty", 0, ask_bytes, ask_done, &ask, &err_));
+    ASK(&box, &ask,
+        cf_link_read_file(box.link, box.ns.folder, "empty", 0, ask_bytes, ask_done, &ask,
+                          &err_));
     ck_assert_int_eq(ask.status, 0);
     ck_assert_uint_eq(ask.bytes.len, 0);
     ask_release(&ask);
@@ -111,9 +125,13 @@ START_TEST(a_file_over_its_limit_is_too_large_by_one_byte)
     if (!box_start(&box))
         return;
     make_file(&box, "six", "sixsix", 0644);
-    ASK(&box, &ask, cf_link_read_file(box.link, box.ns.folder, "six", 6, ask_bytes, ask_done, &ask, &err_));
+    ASK(&box, &ask,
+        cf_link_read_file(box.link, box.ns.folder, "six", 6, ask_bytes, ask_done, &ask,
+                          &err_));
     ck_assert_int_eq(ask.status, 0);
-    ASK(&box, &ask, cf_link_read_file(box.link, box.ns.folder, "six", 5, ask_bytes, ask_done, &ask, &err_));
+    ASK(&box, &ask,
+        cf_link_read_file(box.link, box.ns.folder, "six", 5, ask_bytes, ask_done, &ask,
+                          &err_));
     ck_assert_int_eq(ask.status, -1);
     ck_assert_int_eq(ask.err.kind, CF_ERROR_TOO_LARGE);
     ck_assert_uint_eq(ask.bytes.len, 0);
@@ -127,7 +145,9 @@ expect_read_refused(struct box *box, const char *path, int error)
 {
     struct ask ask = {0};
 
-    ASK(box, &ask, cf_link_read_file(box->link, box->ns.folder, path, 1000000, ask_bytes, ask_done, &ask, &err_));
+    ASK(box, &ask,
+        cf_link_read_file(box->link, box->ns.folder, path, 1000000, ask_bytes, ask_done, &ask,
+                          &err_));
     ck_assert_msg(ask.status == -1, "%s was read", path);
     ck_assert_msg(ask.err.code == error, "%s: %d, %s", path, ask.err.code, ask.err.text);
     ask_release(&ask);
@@ -157,19 +177,30 @@ START_TEST(only_regular_files_beneath_the_root_are_touched)
     expect_read_refused(&box, "folder", EINVAL);
     expect_read_refused(&box, "absent", ENOENT);
     expect_read_refused(&box, "target/x", ENOTDIR);
-    ASK(&box, &ask, cf_link_read_file(box.link, box.ns.folder, "in", 100, ask_bytes, ask_done, &ask, &err_));
+    ASK(&box, &ask,
+        cf_link_read_file(box.link, box.ns.folder, "in", 100, ask_bytes, ask_done, &ask,
+                          &err_));
     ck_assert_str_eq(ask.bytes.data, "inside");
-    ASK(&box, &ask, cf_link_write_file(box.link, box.ns.folder, "out", 0644, "x", 1, ask_done, &ask, &err_));
+    ASK(&box, &ask,
+        cf_link_write_file(box.link, box.ns.folder, "out", 0644, "x", 1, ask_done, &ask,
+                           &err_));
     ck_assert_int_eq(ask.err.code, EXDEV);
-    ASK(&box, &ask, cf_link_write_file(box.link, box.ns.folder, "fifo", 0644, "x", 1, ask_done, &ask, &err_));
+    ASK(&box, &ask,
+        cf_link_write_file(box.link, box.ns.folder, "fifo", 0644, "x", 1, ask_done, &ask,
+                           &err_));
     ck_assert_int_eq(ask.status, -1);
-    ASK(&box, &ask, cf_link_write_file(box.link, box.ns.folder, "folder", 0644, "x", 1, ask_done, &ask, &err_));
+    ASK(&box, &ask,
+        cf_link_write_file(box.link, box.ns.folder, "folder", 0644, "x", 1, ask_done, &ask,
+                           &err_));
     ck_assert_int_eq(ask.err.code, EISDIR);
-    ASK(&box, &ask, cf_link_write_file(box.link, "/root", "x", 0644, "x", 1, ask_done, &ask, &err_));
+    ASK(&box, &ask,
+        cf_link_write_file(box.link, "/root", "x", 0644, "x", 1, ask_done, &ask, &err_));
     ck_assert_int_eq(ask.err.code, EACCES);
-    ASK(&box, &ask, cf_link_mkdir(box.link, box.ns.folder, "up/new", 0755, ask_done, &ask, &err_));
+    ASK(&box, &ask,
+        cf_link_mkdir(box.link, box.ns.folder, "up/new", 0755, ask_done, &ask, &err_));
     ck_assert_int_eq(ask.err.code, EXDEV);
-    ASK(&box, &ask, cf_link_mkdir(box.link, box.ns.folder, "../new", 0755, ask_done, &ask, &err_));
+    ASK(&box, &ask,
+        cf_link_mkdir(box.link, box.ns.folder, "../new", 0755, ask_done, &ask, &err_));
     ck_assert_int_eq(ask.status, -1);
     ask_release(&ask);
     box_stop(&box);
@@ -193,7 +224,8 @@ START_TEST(unlink_takes_the_name_and_not_what_it_points_to)
     ck_assert_int_eq(ask.status, 0); /* absent is fine */
     ASK(&box, &ask, cf_link_unlink(box.link, box.ns.folder, "folder", ask_done, &ask, &err_));
     ck_assert_int_eq(ask.err.code, EISDIR);
-    ASK(&box, &ask, cf_link_unlink(box.link, box.ns.folder, "folder/..", ask_done, &ask, &err_));
+    ASK(&box, &ask,
+        cf_link_unlink(box.link, box.ns.folder, "folder/..", ask_done, &ask, &err_));
     ck_assert_int_eq(ask.status, -1);
     ask_release(&ask);
     box_stop(&box);
@@ -218,7 +250,8 @@ START_TEST(a_reader_may_give_up_and_the_link_goes_on)
     ck_assert_int_eq(ftruncate(fd, 10 << 20), 0);
     close(fd);
     ASK(&box, &ask,
-        cf_link_read_file(box.link, box.ns.folder, "big", 1u << 30, give_up_after_the_first, ask_done, &ask, &err_));
+        cf_link_read_file(box.link, box.ns.folder, "big", 1u << 30, give_up_after_the_first,
+                          ask_done, &ask, &err_));
     ck_assert_int_eq(ask.err.kind, CF_ERROR_CANCELED);
     ASK(&box, &ask, cf_link_facts(box.link, ask_done, &ask, &err_));
     ck_assert_int_eq(json_integer_value(json_object_get(ask.answer, "channels")), 0);
@@ -237,12 +270,13 @@ START_TEST(a_full_disk_is_told_as_such)
     if (!box_start(&box))
         return;
     snprintf(options, sizeof options, "size=1m,uid=%u", NS_UID);
-    /* mounted here it is seen inside only where mounts are shared; so go in and mount it there */
+    /* mounted here it is seen inside only where mounts are shared; so go in and mount it there
+     */
     {
         char command[400];
 
-        snprintf(command, sizeof command, "nsenter -t %d -m mount -t tmpfs -o %s none %s", box.ns.pid, options,
-                 box.ns.folder);
+        snprintf(command, sizeof command, "nsenter -t %d -m mount -t tmpfs -o %s none %s",
+                 box.ns.pid, options, box.ns.folder);
         if (system(command) != 0) {
             printf("SKIPPED a full disk: nsenter failed\n");
             box_stop(&box);
@@ -250,7 +284,8 @@ START_TEST(a_full_disk_is_told_as_such)
         }
     }
     ASK(&box, &ask,
-        cf_link_write_file(box.link, box.ns.folder, "big", 0644, bytes, sizeof bytes, ask_done, &ask, &err_));
+        cf_link_write_file(box.link, box.ns.folder, "big", 0644, bytes, sizeof bytes, ask_done,
+                           &ask, &err_));
     ck_assert_int_eq(ask.err.code, ENOSPC);
     ck_assert_int_eq(ask.err.kind, CF_ERROR_BUDGET);
     ask_release(&ask);
@@ -279,7 +314,8 @@ START_TEST(a_manifest_names_everything_once)
     ck_assert_int_eq(symlink("d1", path_in(&box, "link")), 0);
     make_file(&box, "with \"quotes\"\nand a line", "x", 0644);
     make_file(&box, "bad\xff\xfename", "x", 0644);
-    ASK(&box, &ask, cf_link_manifest(box.link, box.ns.folder, 100000, ask_bytes, ask_done, &ask, &err_));
+    ASK(&box, &ask,
+        cf_link_manifest(box.link, box.ns.folder, 100000, ask_bytes, ask_done, &ask, &err_));
     ck_assert_msg(ask.status == 0, "%s", ask.err.text);
     ck_assert_int_eq(json_integer_value(json_object_get(ask.answer, "entries")), 1023);
     ck_assert(json_is_false(json_object_get(ask.answer, "truncated")));
@@ -299,8 +335,9 @@ START_TEST(a_manifest_names_everything_once)
             links++;
             break;
         }
-        odd += json_object_get(entry, "x") != NULL &&
-               strcmp(json_string_value(json_object_get(entry, "x")), "626164fffe6e616d65") == 0;
+        odd +=
+            json_object_get(entry, "x") != NULL &&
+            strcmp(json_string_value(json_object_get(entry, "x")), "626164fffe6e616d65") == 0;
         json_decref(entry);
     }
     ck_assert_int_eq(lines, 1023);
@@ -308,12 +345,16 @@ START_TEST(a_manifest_names_everything_once)
     ck_assert_int_eq(folders, 20);
     ck_assert_int_eq(links, 1);
     ck_assert_int_eq(odd, 1);
-    ASK(&box, &ask, cf_link_read_file(box.link, box.ns.folder, "bad\xff\xfename", 10, ask_bytes, ask_done, &ask, &err_));
+    ASK(&box, &ask,
+        cf_link_read_file(box.link, box.ns.folder, "bad\xff\xfename", 10, ask_bytes, ask_done,
+                          &ask, &err_));
     ck_assert_str_eq(ask.bytes.data, "x");
-    ASK(&box, &ask, cf_link_manifest(box.link, box.ns.folder, 1022, ask_bytes, ask_done, &ask, &err_));
+    ASK(&box, &ask,
+        cf_link_manifest(box.link, box.ns.folder, 1022, ask_bytes, ask_done, &ask, &err_));
     ck_assert_int_eq(json_integer_value(json_object_get(ask.answer, "entries")), 1022);
     ck_assert(json_is_true(json_object_get(ask.answer, "truncated")));
-    ASK(&box, &ask, cf_link_manifest(box.link, "/no/such/root", 10, ask_bytes, ask_done, &ask, &err_));
+    ASK(&box, &ask,
+        cf_link_manifest(box.link, "/no/such/root", 10, ask_bytes, ask_done, &ask, &err_));
     ck_assert_int_eq(ask.err.code, ENOENT);
     ask_release(&ask);
     box_stop(&box);
@@ -328,9 +369,11 @@ START_TEST(a_tree_too_deep_is_cut_and_says_so)
 
     if (!box_start(&box))
         return;
-    proc_shell(&box, &proc, "i=0; while [ $i -lt 300 ]; do mkdir d && cd d; i=$((i+1)); done", NULL);
+    proc_shell(&box, &proc, "i=0; while [ $i -lt 300 ]; do mkdir d && cd d; i=$((i+1)); done",
+               NULL);
     BOX_UNTIL(&box, 10000, proc_is_over(&proc));
-    ASK(&box, &ask, cf_link_manifest(box.link, box.ns.folder, 100000, ask_bytes, ask_done, &ask, &err_));
+    ASK(&box, &ask,
+        cf_link_manifest(box.link, box.ns.folder, 100000, ask_bytes, ask_done, &ask, &err_));
     ck_assert_int_eq(ask.status, 0);
     ck_assert(json_is_true(json_object_get(ask.answer, "truncated")));
     ck_assert_int_ge(json_integer_value(json_object_get(ask.answer, "entries")), 128);
@@ -352,7 +395,10 @@ START_TEST(files_past_the_limit_raise_the_disk_event_once)
     folders[0] = box.ns.folder;
     ASK(&box, &ask, cf_link_disk_watch(box.link, 4u << 20, folders, ask_done, &ask, &err_));
     ck_assert_msg(ask.status == 0, "%s", ask.err.text);
-    proc_shell(&box, &proc, "head -c 3000000 /dev/urandom > a; sleep 4; head -c 3000000 /dev/urandom > b; sleep 9", NULL);
+    proc_shell(
+        &box, &proc,
+        "head -c 3000000 /dev/urandom > a; sleep 4; head -c 3000000 /dev/urandom > b; sleep 9",
+        NULL);
     box_turns(&box, 3500);
     ck_assert_uint_eq(box.disk_used, 0);
     ASK(&box, &ask, cf_link_facts(box.link, ask_done, &ask, &err_));
@@ -375,7 +421,9 @@ START_TEST(what_was_there_before_the_run_is_not_the_runs)
     ASK(&box, &ask, cf_link_disk_watch(box.link, 1u << 20, folders, ask_done, &ask, &err_));
     box_turns(&box, 1500);
     ck_assert_uint_eq(box.disk_used, 0);
-    ASK(&box, &ask, cf_link_disk_watch(box.link, 1, (const char *const[]){"/no/such", NULL}, ask_done, &ask, &err_));
+    ASK(&box, &ask,
+        cf_link_disk_watch(box.link, 1, (const char *const[]){"/no/such", NULL}, ask_done,
+                           &ask, &err_));
     ck_assert_int_eq(ask.err.code, ENOENT);
     ask_release(&ask);
     box_stop(&box);
@@ -393,7 +441,8 @@ START_TEST(an_open_file_without_a_name_counts_too)
         return;
     folders[0] = box.ns.folder;
     ASK(&box, &ask, cf_link_disk_watch(box.link, 4u << 20, folders, ask_done, &ask, &err_));
-    proc_shell(&box, &proc, "exec 5>hidden; rm hidden; head -c 6000000 /dev/urandom >&5; sleep 9", NULL);
+    proc_shell(&box, &proc,
+               "exec 5>hidden; rm hidden; head -c 6000000 /dev/urandom >&5; sleep 9", NULL);
     BOX_UNTIL(&box, 8000, box.disk_used > 4u << 20);
     ck_assert_uint_lt(box.disk_used, 8u << 20); /* once, although several processes hold it */
     ask_release(&ask);
@@ -402,13 +451,15 @@ START_TEST(an_open_file_without_a_name_counts_too)
 }
 END_TEST
 
-UNIT_MAIN("sandbox/link: files", tcase_add_test(tc, stat_tells_the_real_path_and_whether_it_may_be_written);
+UNIT_MAIN("sandbox/link: files",
+          tcase_add_test(tc, stat_tells_the_real_path_and_whether_it_may_be_written);
           tcase_add_test(tc, a_file_goes_in_and_comes_out_the_same);
           tcase_add_test(tc, a_file_over_its_limit_is_too_large_by_one_byte);
           tcase_add_test(tc, only_regular_files_beneath_the_root_are_touched);
           tcase_add_test(tc, unlink_takes_the_name_and_not_what_it_points_to);
           tcase_add_test(tc, a_reader_may_give_up_and_the_link_goes_on);
-          tcase_add_test(tc, a_full_disk_is_told_as_such); tcase_add_test(tc, a_manifest_names_everything_once);
+          tcase_add_test(tc, a_full_disk_is_told_as_such);
+          tcase_add_test(tc, a_manifest_names_everything_once);
           tcase_add_test(tc, a_tree_too_deep_is_cut_and_says_so);
           tcase_add_test(tc, files_past_the_limit_raise_the_disk_event_once);
           tcase_add_test(tc, what_was_there_before_the_run_is_not_the_runs);

@@ -1,6 +1,6 @@
 /*
- * What a program in the sandbox can try against pid 1, as an ordinary user and as a root without
- * capabilities: each attempt has its denial, and pid 1 answers afterwards as before.
+ * What a program in the sandbox can try against pid 1, as an ordinary user and as a root
+ * without capabilities: each attempt has its denial, and pid 1 answers afterwards as before.
  */
 #include "tests/support/unit.h"
 #include "tests/support/inside.h"
@@ -12,12 +12,15 @@
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 
-/* ---- inside ---------------------------------------------------------------------------------- */
+/* ---- inside ------------------------------------------------------------------------- */
 
 static void
 say(const char *what, long result)
 {
-    printf("%s: %s\n", what, result >= 0 ? "done" : errno == EPERM ? "EPERM" : strerror(errno));
+    printf("%s: %s\n", what,
+           result >= 0      ? "done"
+           : errno == EPERM ? "EPERM"
+                            : strerror(errno));
 }
 
 static int
@@ -38,7 +41,8 @@ inside_native(int argc, char **argv)
     CPU_SET(0, &cpus);
     say("prlimit cpu", syscall(SYS_prlimit64, 1, RLIMIT_CPU, &limit, NULL));
     say("prlimit nofile", syscall(SYS_prlimit64, 1, RLIMIT_NOFILE, &limit, NULL));
-    say("prlimit with a high half", syscall(SYS_prlimit64, 0x7700000001, RLIMIT_CPU, &limit, NULL));
+    say("prlimit with a high half",
+        syscall(SYS_prlimit64, 0x7700000001, RLIMIT_CPU, &limit, NULL));
     say("setpriority process", setpriority(PRIO_PROCESS, 1, 19));
     say("setpriority group", setpriority(PRIO_PGRP, 1, 19));
     say("setpriority user", setpriority(PRIO_USER, 0, 19));
@@ -77,7 +81,10 @@ call32(long number, long a, long b, long c, long d)
 {
     long result;
 
-    __asm__ volatile("int $0x80" : "=a"(result) : "a"(number), "b"(a), "c"(b), "d"(c), "S"(d) : "memory");
+    __asm__ volatile("int $0x80"
+                     : "=a"(result)
+                     : "a"(number), "b"(a), "c"(b), "d"(c), "S"(d)
+                     : "memory");
     errno = result < 0 ? (int)-result : 0;
     return result < 0 ? -1 : result;
 }
@@ -109,8 +116,13 @@ inside_32bit(int argc, char **argv)
 static int
 inside_families(int argc, char **argv)
 {
-    static const int unusual[] = {AF_PACKET, 21 /* RDS */, 30 /* TIPC */, 31 /* BLUETOOTH */, 38 /* ALG */,
-                                  40 /* VSOCK */, 44 /* XDP */};
+    static const int unusual[] = {AF_PACKET,
+                                  21 /* RDS */,
+                                  30 /* TIPC */,
+                                  31 /* BLUETOOTH */,
+                                  38 /* ALG */,
+                                  40 /* VSOCK */,
+                                  44 /* XDP */};
     static const int usual[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK};
     int refused = 0, had = 0;
 
@@ -126,8 +138,9 @@ inside_families(int argc, char **argv)
 static int
 inside_peek(int argc, char **argv)
 {
-    static const char *const paths[] = {"/proc/1/mem",  "/proc/1/environ", "/proc/1/maps",
-                                        "/proc/1/fd/0", "/proc/1/fd/1",    "/proc/1/task/1/mem"};
+    static const char *const paths[] = {"/proc/1/mem",  "/proc/1/environ",
+                                        "/proc/1/maps", "/proc/1/fd/0",
+                                        "/proc/1/fd/1", "/proc/1/task/1/mem"};
     char bytes[16];
     struct iovec here = {bytes, sizeof bytes}, there = {(void *)0x400000, sizeof bytes};
 
@@ -139,7 +152,9 @@ inside_peek(int argc, char **argv)
     printf("ptrace: %s\n", ptrace(PTRACE_ATTACH, 1, 0, 0) == 0 ? "attached" : "denied");
     printf("seize: %s\n", ptrace(PTRACE_SEIZE, 1, 0, 0) == 0 ? "attached" : "denied");
     printf("vm: %s\n", process_vm_readv(1, &here, 1, &there, 1, 0) >= 0 ? "read" : "denied");
-    printf("getfd: %s\n", syscall(SYS_pidfd_getfd, syscall(SYS_pidfd_open, 1, 0), 0, 0) >= 0 ? "got" : "denied");
+    printf("getfd: %s\n", syscall(SYS_pidfd_getfd, syscall(SYS_pidfd_open, 1, 0), 0, 0) >= 0
+                              ? "got"
+                              : "denied");
     return 0;
 }
 
@@ -172,7 +187,8 @@ inside_oom_score(int argc, char **argv)
 static int
 inside_hoard(int argc, char **argv)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(4180), .sin_addr.s_addr = htonl(0x7f000001)};
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(4180), .sin_addr.s_addr = htonl(0x7f000001)};
     static char bytes[65536];
     int ends[2], count = 0;
 
@@ -192,12 +208,12 @@ inside_hoard(int argc, char **argv)
 }
 
 static const struct inside inside_table[] = {
-    {"native", inside_native},   {"own", inside_own},     {"32bit", inside_32bit},
-    {"peek", inside_peek},       {"signals", inside_signals}, {"oom-score", inside_oom_score},
-    {"hoard", inside_hoard},     {"families", inside_families}, {NULL, NULL},
+    {"native", inside_native}, {"own", inside_own},           {"32bit", inside_32bit},
+    {"peek", inside_peek},     {"signals", inside_signals},   {"oom-score", inside_oom_score},
+    {"hoard", inside_hoard},   {"families", inside_families}, {NULL, NULL},
 };
 
-/* ---- the tests ------------------------------------------------------------------------------------ */
+/* ---- the tests ---------------------------------------------------------------------- */
 
 static const char *const no_args[] = {"--port", "4180", NULL};
 
@@ -286,11 +302,14 @@ START_TEST(the_32_bit_table_is_closed_the_same_way)
         return;
     run_inside(&box, &proc, "32bit", NULL);
     if (proc.exit.signal != 0) {
-        printf("SKIPPED the 32-bit table: this kernel has none (signal %d)\n", proc.exit.signal);
+        printf("SKIPPED the 32-bit table: this kernel has none (signal %d)\n",
+               proc.exit.signal);
     } else {
         ck_assert_msg(count_lines(proc.out.data, "EPERM\n") == 7, "%s", proc.out.data);
-        ck_assert_msg(strstr(proc.out.data, "socket: Address family not") != NULL, "%s", proc.out.data);
-        ck_assert_msg(strstr(proc.out.data, "own priority: done") != NULL, "%s", proc.out.data);
+        ck_assert_msg(strstr(proc.out.data, "socket: Address family not") != NULL, "%s",
+                      proc.out.data);
+        ck_assert_msg(strstr(proc.out.data, "own priority: done") != NULL, "%s",
+                      proc.out.data);
     }
     expect_alive(&box);
     proc_release(&proc);
@@ -323,7 +342,8 @@ START_TEST(nothing_of_pid_1_can_be_looked_into)
         if (!box_start_with(&box, no_args, uids[i]))
             return;
         run_inside(&box, &proc, "peek", NULL);
-        ck_assert_msg(count_lines(proc.out.data, "denied\n") == 10, "uid %u: %s", uids[i], proc.out.data);
+        ck_assert_msg(count_lines(proc.out.data, "denied\n") == 10, "uid %u: %s", uids[i],
+                      proc.out.data);
         expect_alive(&box);
         proc_release(&proc);
         box_stop(&box);
@@ -378,7 +398,8 @@ on_door_event(void *user, struct cf_door *door)
 {
 }
 
-static const struct cf_door_events never_events = {never_read, on_door_event, on_door_event, on_door_event};
+static const struct cf_door_events never_events = {never_read, on_door_event, on_door_event,
+                                                   on_door_event};
 
 static void
 accept_never(struct box *box, struct cf_door *door, unsigned port)
@@ -410,8 +431,10 @@ START_TEST(hoarding_connections_and_descriptors_hurts_only_the_hoarder)
 }
 END_TEST
 
-UNIT_MAIN("sandbox/link: hostile programs", tcase_add_test(tc, calls_that_name_pid_1_or_everybody_are_refused);
-          tcase_add_test(tc, to_a_root_image_too); tcase_add_test(tc, the_same_calls_about_oneself_go_through);
+UNIT_MAIN("sandbox/link: hostile programs",
+          tcase_add_test(tc, calls_that_name_pid_1_or_everybody_are_refused);
+          tcase_add_test(tc, to_a_root_image_too);
+          tcase_add_test(tc, the_same_calls_about_oneself_go_through);
           tcase_add_test(tc, the_32_bit_table_is_closed_the_same_way);
           tcase_add_test(tc, no_sockets_but_those_a_namespace_holds);
           tcase_add_test(tc, nothing_of_pid_1_can_be_looked_into);

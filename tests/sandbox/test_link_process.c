@@ -1,4 +1,5 @@
-/* sandbox/link with a real cf-init: processes, from the ways they fail to start to their end. */
+/* sandbox/link with a real cf-init: processes, from the ways they fail to start to their end.
+ */
 #include "tests/support/unit.h"
 #include "tests/support/link_ns.h"
 
@@ -77,12 +78,13 @@ END_TEST
 START_TEST(a_process_finds_the_environment_limits_and_session_it_should)
 {
     const char *const env[] = {"FROM_DRIVER=one", "FROM_IMAGE=changed", NULL};
-    const char *const argv[] = {"/bin/sh", "-c",
-                                "echo $FROM_DRIVER $FROM_IMAGE $HOME; env | grep -i proxy | sort; "
-                                "cat /proc/self/oom_score_adj; ulimit -n; ulimit -c; pwd; umask; "
-                                "ls /proc/self/fd | wc -l; awk '{print ($1 == $6) ? \"leader\" : \"member\"}' "
-                                "/proc/$$/stat; cat /proc/self/status | grep -E '^(SigIgn|SigBlk)'",
-                                NULL};
+    const char *const argv[] = {
+        "/bin/sh", "-c",
+        "echo $FROM_DRIVER $FROM_IMAGE $HOME; env | grep -i proxy | sort; "
+        "cat /proc/self/oom_score_adj; ulimit -n; ulimit -c; pwd; umask; "
+        "ls /proc/self/fd | wc -l; awk '{print ($1 == $6) ? \"leader\" : \"member\"}' "
+        "/proc/$$/stat; cat /proc/self/status | grep -E '^(SigIgn|SigBlk)'",
+        NULL};
     struct cf_spawn spawn = {.argv = argv, .env = env, .nofile = 321};
     char want[512];
     struct proc proc;
@@ -94,7 +96,9 @@ START_TEST(a_process_finds_the_environment_limits_and_session_it_should)
     proc_spawn(&box, &proc, &spawn);
     BOX_UNTIL(&box, 5000, proc_is_over(&proc));
     snprintf(want, sizeof want,
-             "one changed /tmp\nNO_PROXY=127.0.0.1,localhost\nno_proxy=127.0.0.1,localhost\n1000\n321\n0\n%s\n0022\n"
+             "one changed "
+             "/tmp\nNO_PROXY=127.0.0.1,localhost\nno_proxy=127.0.0.1,"
+             "localhost\n1000\n321\n0\n%s\n0022\n"
              "4\nleader\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n",
              box.ns.folder);
     ck_assert_str_eq(proc.out.data, want);
@@ -103,7 +107,7 @@ START_TEST(a_process_finds_the_environment_limits_and_session_it_should)
 }
 END_TEST
 
-/* ---- the ways a start fails ------------------------------------------------------------------ */
+/* ---- the ways a start fails --------------------------------------------------------- */
 
 static void
 make_file(const struct box *box, const char *name, const void *bytes, size_t len, mode_t mode)
@@ -119,7 +123,8 @@ make_file(const struct box *box, const char *name, const void *bytes, size_t len
 }
 
 static void
-expect_failure(struct box *box, const char *program, const char *cwd, const char *phase, int error, const char *word)
+expect_failure(struct box *box, const char *program, const char *cwd, const char *phase,
+               int error, const char *word)
 {
     char path[128];
     const char *argv[] = {path, NULL};
@@ -134,7 +139,8 @@ expect_failure(struct box *box, const char *program, const char *cwd, const char
     ck_assert_msg(proc.has_failed, "%s started", program);
     ck_assert_str_eq(proc.why.phase, phase);
     ck_assert_msg(proc.why.error == error, "%s: %s", program, strerror(proc.why.error));
-    ck_assert_msg(strstr(proc.why.detail, word) != NULL, "%s: '%s' does not say '%s'", program, proc.why.detail, word);
+    ck_assert_msg(strstr(proc.why.detail, word) != NULL, "%s: '%s' does not say '%s'", program,
+                  proc.why.detail, word);
     box_turns(box, 30);
     ck_assert(!proc.has_exited && !proc.is_out_over && !proc.is_err_over);
     proc_release(&proc);
@@ -184,7 +190,8 @@ START_TEST(what_the_kernel_would_not_take_is_refused_here_or_told)
     if (!box_start(&box))
         return;
     memset(longest, 'x', 131072);
-    ck_assert_int_eq(cf_process_spawn(box.link, &spawn, &proc_events, &proc, &process, &err), -1);
+    ck_assert_int_eq(cf_process_spawn(box.link, &spawn, &proc_events, &proc, &process, &err),
+                     -1);
     ck_assert_int_eq(err.kind, CF_ERROR_TOO_LARGE);
     ck_assert_ptr_nonnull(strstr(err.text, "131071"));
     longest[131071] = '\0';
@@ -202,19 +209,22 @@ START_TEST(what_the_kernel_would_not_take_is_refused_here_or_told)
     proc_release(&proc);
     for (int i = 1; i < 25; i++)
         argv[i] = longest;
-    ck_assert_int_eq(cf_process_spawn(box.link, &spawn, &proc_events, &proc, &process, &err), -1);
+    ck_assert_int_eq(cf_process_spawn(box.link, &spawn, &proc_events, &proc, &process, &err),
+                     -1);
     ck_assert_int_eq(err.kind, CF_ERROR_TOO_LARGE);
     argv[1] = "\xff\xfe";
     argv[2] = NULL;
-    ck_assert_int_eq(cf_process_spawn(box.link, &spawn, &proc_events, &proc, &process, &err), -1);
+    ck_assert_int_eq(cf_process_spawn(box.link, &spawn, &proc_events, &proc, &process, &err),
+                     -1);
     ck_assert_int_eq(err.kind, CF_ERROR_CONFIG);
     argv[0] = "relative";
-    ck_assert_int_eq(cf_process_spawn(box.link, &spawn, &proc_events, &proc, &process, &err), -1);
+    ck_assert_int_eq(cf_process_spawn(box.link, &spawn, &proc_events, &proc, &process, &err),
+                     -1);
     box_stop(&box);
 }
 END_TEST
 
-/* ---- streams ------------------------------------------------------------------------------------ */
+/* ---- streams ------------------------------------------------------------------------ */
 
 START_TEST(eight_mebibytes_go_round_and_the_half_close_comes_back)
 {
@@ -327,7 +337,8 @@ START_TEST(closing_stdin_by_the_reader_is_told)
 
     ck_assert(box_start(&box));
     {
-        const char *const argv[] = {"/bin/sh", "-c", "exec 0<&-; echo closed; sleep 100", NULL};
+        const char *const argv[] = {"/bin/sh", "-c", "exec 0<&-; echo closed; sleep 100",
+                                    NULL};
         struct cf_spawn spawn = {.argv = argv, .with_stdin = true};
 
         proc_spawn(&box, &proc, &spawn);
@@ -365,7 +376,7 @@ START_TEST(a_forgotten_process_lives_on_and_its_output_is_thrown_away)
 }
 END_TEST
 
-/* ---- trees, signals, the end --------------------------------------------------------------------- */
+/* ---- trees, signals, the end -------------------------------------------------------- */
 
 START_TEST(orphans_are_reaped_and_counted)
 {
@@ -415,7 +426,8 @@ START_TEST(shutdown_ends_everything_says_bye_and_exits_with_zero)
     if (!box_start(&box))
         return;
     proc_shell(&box, &proc,
-               "trap '' TERM HUP INT; for i in 1 2 3 4 5; do (setsid sh -c \"trap '' TERM; sleep 100\" &); done; "
+               "trap '' TERM HUP INT; for i in 1 2 3 4 5; do (setsid sh -c \"trap '' TERM; "
+               "sleep 100\" &); done; "
                "sleep 100 & kill -STOP $!; echo ready; while :; do sleep 1; done",
                NULL);
     BOX_UNTIL(&box, 5000, proc.out.len == 6);
@@ -440,7 +452,9 @@ START_TEST(shutdown_ends_a_fork_bomb_at_its_limit)
 
     if (!box_start(&box))
         return;
-    proc_shell(&box, &bomb, "f() { setsid sh -c 'sleep 100' & f & f & }; f 2>/dev/null; echo lit; wait", NULL);
+    proc_shell(&box, &bomb,
+               "f() { setsid sh -c 'sleep 100' & f & f & }; f 2>/dev/null; echo lit; wait",
+               NULL);
     box_turns(&box, 1500);
     ASK(&box, &ask, cf_link_facts(box.link, ask_done, &ask, &err_));
     proc_shell(&box, &late, "true", NULL);
@@ -565,7 +579,8 @@ UNIT_MAIN("sandbox/link: processes", tcase_add_test(tc, hello_tells_who_it_is);
           tcase_add_test(tc, what_the_kernel_would_not_take_is_refused_here_or_told);
           tcase_add_test(tc, eight_mebibytes_go_round_and_the_half_close_comes_back);
           tcase_add_test(tc, a_stalled_consumer_stops_its_own_stream_and_nothing_else);
-          tcase_add_test(tc, input_nobody_reads_waits_within_its_credit_and_control_still_answers);
+          tcase_add_test(tc,
+                         input_nobody_reads_waits_within_its_credit_and_control_still_answers);
           tcase_add_test(tc, closing_stdin_by_the_reader_is_told);
           tcase_add_test(tc, a_forgotten_process_lives_on_and_its_output_is_thrown_away);
           tcase_add_test(tc, orphans_are_reaped_and_counted);

@@ -32,13 +32,13 @@
 #define NS_PROCESSES 200
 
 struct ns_init {
-    pid_t pid;       /* as we see it */
+    pid_t pid;        /* as we see it */
     int in, out, err; /* our ends */
-    char folder[64]; /* writable for the user, removed at the end */
+    char folder[64];  /* writable for the user, removed at the end */
 };
 
-/* Where the build has one with the sanitizers in it, that one: there it is the tests' business to
- * find what is wrong with its memory. */
+/* Where the build has one with the sanitizers in it, that one: there it is the tests' business
+ * to find what is wrong with its memory. */
 static inline const char *
 ns_program(void)
 {
@@ -93,13 +93,14 @@ ns_drop_capabilities(void)
         _exit(108);
 }
 
-/* In the child, which is pid 1: become what the engine makes of a container's first process. */
+/* In the child, which is pid 1: become what the engine makes of a container's first process.
+ */
 static inline void
 ns_enter(int in, int out, int err, char **argv, unsigned uid)
 {
     struct rlimit processes = {NS_PROCESSES, NS_PROCESSES}, files = {4096, 4096};
-    char *env[] = {"PATH=/usr/bin:/bin", "HOME=/tmp", "HTTP_PROXY=http://10.0.0.1:3128", "no_proxy=example.org",
-                   "FROM_IMAGE=yes", NULL};
+    char *env[] = {"PATH=/usr/bin:/bin",   "HOME=/tmp",      "HTTP_PROXY=http://10.0.0.1:3128",
+                   "no_proxy=example.org", "FROM_IMAGE=yes", NULL};
     int program = open(ns_program(), O_PATH);
 
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
@@ -132,11 +133,14 @@ ns_start_as(struct ns_init *ns, const char *const *args, unsigned uid)
     for (int i = 0; args[i] != NULL && i < 14; i++)
         argv[i + 1] = (char *)args[i];
     snprintf(ns->folder, sizeof ns->folder, "/tmp/cf-ns-XXXXXX");
-    if (mkdtemp(ns->folder) == NULL || chown(ns->folder, NS_UID, NS_UID) < 0 || chmod(ns->folder, 0755) < 0)
+    if (mkdtemp(ns->folder) == NULL || chown(ns->folder, NS_UID, NS_UID) < 0 ||
+        chmod(ns->folder, 0755) < 0)
         return 0;
     if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0)
         return 0;
-    ns->pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | SIGCHLD, 0, 0, 0, 0);
+    ns->pid = (pid_t)syscall(
+        SYS_clone, CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | SIGCHLD, 0, 0, 0,
+        0);
     if (ns->pid < 0) {
         printf("SKIPPED cf-init in namespaces: clone: %s\n", strerror(errno));
         rmdir(ns->folder);

@@ -1,6 +1,6 @@
 /*
- * link_ns.h: the driver's link with a real cf-init on its other end (init_ns.h), and a loop of a
- * few lines that moves the bytes until something wanted has come about.
+ * link_ns.h: the driver's link with a real cf-init on its other end (init_ns.h), and a loop of
+ * a few lines that moves the bytes until something wanted has come about.
  */
 #ifndef CF_TESTS_LINK_NS_H
 #define CF_TESTS_LINK_NS_H
@@ -62,8 +62,8 @@ box_on_broken(void *user, const struct cf_error *err)
     box->broken = *err;
 }
 
-static const struct cf_link_events box_events = {box_on_output, box_on_hello, box_on_door, box_on_event,
-                                                 box_on_broken};
+static const struct cf_link_events box_events = {box_on_output, box_on_hello, box_on_door,
+                                                 box_on_event, box_on_broken};
 
 static inline void
 box_read(struct box *box)
@@ -111,15 +111,15 @@ box_turn(struct box *box, int wait_ms)
 }
 
 /* Goes on until `wish` holds; the test fails when it does not within `limit_ms`. */
-#define BOX_UNTIL(box, limit_ms, wish)                                                  \
-    do {                                                                                \
-        uint64_t until_ = ns_now_ms() + (limit_ms);                                     \
-        while (!(wish)) {                                                               \
-            ck_assert_msg(ns_now_ms() < until_, "not within %d ms: %s (stderr: %s)",    \
-                          (int)(limit_ms), #wish, ns_words(&(box)->ns));                \
-            ck_assert_msg(!(box)->is_broken, "broken: %s", (box)->broken.text);         \
-            box_turn(box, 20);                                                          \
-        }                                                                               \
+#define BOX_UNTIL(box, limit_ms, wish)                                               \
+    do {                                                                             \
+        uint64_t until_ = ns_now_ms() + (limit_ms);                                  \
+        while (!(wish)) {                                                            \
+            ck_assert_msg(ns_now_ms() < until_, "not within %d ms: %s (stderr: %s)", \
+                          (int)(limit_ms), #wish, ns_words(&(box)->ns));             \
+            ck_assert_msg(!(box)->is_broken, "broken: %s", (box)->broken.text);      \
+            box_turn(box, 20);                                                       \
+        }                                                                            \
     } while (0)
 
 static inline void
@@ -161,14 +161,15 @@ box_stop(struct box *box)
     ns_stop(&box->ns);
 }
 
-/* ---- a process and all that was heard of it ----------------------------------------------- */
+/* ---- a process and all that was heard of it ----------------------------------------- */
 
 struct proc {
     struct cf_process *process;
     struct cf_buf out, err;
     size_t out_bytes, pause_after;
     uint32_t out_sum;
-    bool is_started, has_failed, has_exited, is_out_over, is_err_over, is_stdin_closed, is_quiet;
+    bool is_started, has_failed, has_exited, is_out_over, is_err_over, is_stdin_closed,
+        is_quiet;
     const char *input;
     size_t input_len, input_at;
     struct cf_start_failure why;
@@ -182,7 +183,8 @@ proc_on_started(void *user, struct cf_process *process, int pid)
 }
 
 static inline void
-proc_on_start_failed(void *user, struct cf_process *process, const struct cf_start_failure *why)
+proc_on_start_failed(void *user, struct cf_process *process,
+                     const struct cf_start_failure *why)
 {
     struct proc *proc = user;
 
@@ -228,7 +230,8 @@ proc_write(struct proc *proc)
     size_t n;
 
     while (proc->input_at < proc->input_len) {
-        n = cf_process_write(proc->process, proc->input + proc->input_at, proc->input_len - proc->input_at);
+        n = cf_process_write(proc->process, proc->input + proc->input_at,
+                             proc->input_len - proc->input_at);
         if (n == 0)
             return;
         proc->input_at += n;
@@ -259,8 +262,9 @@ proc_on_exit(void *user, struct cf_process *process, const struct cf_exit *exit)
 }
 
 static const struct cf_process_events proc_events = {
-    proc_on_started,    proc_on_start_failed, proc_on_stdout,       proc_on_stderr, proc_on_stdout_end,
-    proc_on_stderr_end, proc_on_stdin_room,   proc_on_stdin_closed, proc_on_exit,
+    proc_on_started,    proc_on_start_failed, proc_on_stdout,
+    proc_on_stderr,     proc_on_stdout_end,   proc_on_stderr_end,
+    proc_on_stdin_room, proc_on_stdin_closed, proc_on_exit,
 };
 
 static inline void
@@ -269,7 +273,9 @@ proc_spawn(struct box *box, struct proc *proc, const struct cf_spawn *spawn)
     struct cf_error err;
 
     memset(proc, 0, sizeof *proc);
-    ck_assert_msg(cf_process_spawn(box->link, spawn, &proc_events, proc, &proc->process, &err) == 0, "%s", err.text);
+    ck_assert_msg(
+        cf_process_spawn(box->link, spawn, &proc_events, proc, &proc->process, &err) == 0,
+        "%s", err.text);
 }
 
 /* /bin/sh -c script, with stdin when `input` is given. */
@@ -300,7 +306,7 @@ proc_release(struct proc *proc)
     cf_buf_release(&proc->err);
 }
 
-/* ---- a request and its answer ------------------------------------------------------------------ */
+/* ---- a request and its answer ------------------------------------------------------- */
 
 struct ask {
     bool is_answered;
@@ -338,12 +344,12 @@ ask_release(struct ask *ask)
     memset(ask, 0, sizeof *ask);
 }
 
-#define ASK(box, ask, call)                                                 \
-    do {                                                                    \
-        struct cf_error err_;                                               \
-        ask_release(ask);                                                   \
-        ck_assert_msg((call) == 0, "%s", err_.text);                        \
-        BOX_UNTIL(box, 10000, (ask)->is_answered);                          \
+#define ASK(box, ask, call)                          \
+    do {                                             \
+        struct cf_error err_;                        \
+        ask_release(ask);                            \
+        ck_assert_msg((call) == 0, "%s", err_.text); \
+        BOX_UNTIL(box, 10000, (ask)->is_answered);   \
     } while (0)
 
 #endif
