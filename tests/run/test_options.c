@@ -63,6 +63,14 @@ START_TEST(what_is_wrong_is_named)
         {"{\"env\":{\"A\":1}}", "env"},
         {"{\"limits\":[]}", "limits"},
         {"{\"engine\":\"\"}", "engine"},
+        {"{\"journal\":{\"directory\":\"/j\",\"identity\":\"/k\",\"repository_id\":\"r\",\"thread_id\":\"t\"}}",
+         "journal.claim_paths is missing"},
+        {"{\"journal\":{\"claim_paths\":[\"src\"]}}", "journal.directory is missing"},
+        {"{\"journal\":{\"directory\":\"/j\",\"identity\":\"/k\",\"repository_id\":\"r\",\"thread_id\":\"t\","
+         "\"claim_paths\":[\"a\",1]}}",
+         "journal.claim_paths[1]"},
+        {"{\"journal\":{\"claim_ms\":2999}}", "journal.claim_ms"},
+        {"{\"journal\":{\"dir\":\"/j\"}}", "dir"},
         {"{", "options"},
     };
 
