@@ -366,6 +366,30 @@ cf_owner_run_is_dead(const struct cf_owner *owner, const struct cf_labels *label
     return true;
 }
 
+/* The blobs of the temporary registry: a flat folder of plain files, named by the run. */
+static void
+forget_registry(const struct cf_owner *owner, const char *run)
+{
+    char path[4300];
+    struct dirent *entry;
+    DIR *folder;
+    int fd;
+
+    (void)snprintf(path, sizeof path, "%s/registry-%s", owner->state_dir, run);
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    folder = fd < 0 ? NULL : fdopendir(fd);
+    if (folder == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    for (int seen = 0; seen < 65536 && (entry = readdir(folder)) != NULL; seen++)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            (void)unlinkat(fd, entry->d_name, 0); /* what is no file of ours keeps the folder */
+    closedir(folder);
+    (void)rmdir(path);
+}
+
 void
 cf_owner_forget(const struct cf_owner *owner, const char *run)
 {
@@ -373,6 +397,7 @@ cf_owner_forget(const struct cf_owner *owner, const char *run)
 
     if (!cf_labels_is_id(run, "run_") || look_at_lock(owner, run) != LOCK_FREE)
         return;
+    forget_registry(owner, run);
     run_path(owner, run, path, sizeof path);
     (void)unlink(path); /* another reaper may have been faster */
 }

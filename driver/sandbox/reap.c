@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define STALE_S 5 /* a lock file is locked right after it is made, never so much later */
+
 struct gathering {
     struct cf_owner *owner;
     bool all_owners, dry_run, is_list;
@@ -113,7 +115,7 @@ forget_locks(struct gathering *all)
             cf_str_same(cf_json_str(run, "owner"), all->owner->id))
             cf_owner_forget(all->owner, cf_json_str(run, "run"));
     }
-    cf_owner_forget_stale(all->owner, 60, is_known_run, all);
+    cf_owner_forget_stale(all->owner, STALE_S, is_known_run, all);
 }
 
 static json_t *

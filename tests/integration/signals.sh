@@ -44,6 +44,9 @@ for line in "image ..." "sandbox ..." "session ..." "turn ..."; do
     audit "SIGKILL at '$line'"
 done
 cf "ps holds nothing" 0 ps --json
+sleep 6; "$CF" reap >/dev/null 2>&1 # lock files younger than a few seconds are not judged
+check "no lock file of a dead run is left in the state folder" test -z "$(ls "$CFRUNNER_STATE_DIR/runs")"
+check "no registry folder is left in the state folder" test -z "$(find "$CFRUNNER_STATE_DIR" -name 'registry-*' | head -n 3)"
 
 # Two at once do not touch each other.
 fault proper
