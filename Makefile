@@ -241,15 +241,15 @@ test: setup
 	@$(MAKE) --no-print-directory -j$(JOBS) tested
 	docker/engine/with-engine tests/support/run-all $(B) $(B)/asan
 integration:
-	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses examples $(B)/tests/support/registry
+	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses examples $(B)/tests/support/registry $(B)/tests/support/drive
 	docker/engine/with-engine tests/support/run-integration $(B)
 bench:
 	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses benches
 	docker/engine/with-engine tests/bench/run $(B)
 .PHONY: tested asan-bins benches unit-bins
-tested: all harnesses examples unit-bins $(B)/tests/support/registry asan-bins
+tested: all harnesses examples unit-bins $(B)/tests/support/registry $(B)/tests/support/drive asan-bins
 asan-bins:
-	@$(MAKE) --no-print-directory B=$(B)/asan CFLAGS="$(ASAN)" all harnesses examples unit-bins fuzz-replays $(B)/asan/tests/support/registry $(B)/asan/cf-init-sanitized
+	@$(MAKE) --no-print-directory B=$(B)/asan CFLAGS="$(ASAN)" all harnesses examples unit-bins fuzz-replays $(B)/asan/tests/support/registry $(B)/asan/tests/support/drive $(B)/asan/cf-init-sanitized
 
 # Two rooms as programs of their own. Their objects stand aside: a program has the name of its
 # source's folder.
@@ -263,6 +263,14 @@ $(B)/tests/support/$(1): $(B)/support-$(1).o $(foreach r,$(1) loop json base,$(c
 -include $(B)/support-$(1).d
 endef
 $(foreach p,registry relay,$(eval $(call support_program,$(p))))
+# A host that listens and answers, over the public door alone.
+$(B)/support-drive.o: tests/support/drive/main.c
+	@mkdir -p $(@D)
+	@echo "CC $<"; $(CC) $(OURS) $(CFLAGS) -c -o $@ $<
+$(B)/tests/support/drive: $(B)/support-drive.o $(B)/libcfrunner.a
+	@mkdir -p $(@D)
+	@echo "LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+-include $(B)/support-drive.d
 
 # An Engine that fails in the middle, for whole programs.
 $(B)/tests/support/spoiler/main.o: tests/support/engine_proxy.h

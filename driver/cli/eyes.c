@@ -25,16 +25,67 @@ show(const char *head, const char *text, size_t len, size_t most)
     fprintf(stderr, "%s%s%s\n", head, line, n < len ? "..." : "");
 }
 
+#define PATIENCE_MS 10000u
+
+static void
+on_patience(uv_timer_t *timer)
+{
+    const struct cf_eyes *eyes = timer->data;
+
+    if (eyes->phase[0] != '\0')
+        fprintf(stderr, "cfrunner: %s ... still, after %llu s\n", eyes->phase,
+                (unsigned long long)(uv_now(timer->loop) - eyes->phase_ms) / 1000);
+}
+
+void
+cf_eyes_open(struct cf_eyes *eyes, uv_loop_t *loop)
+{
+    (void)uv_timer_init(loop, &eyes->patience); /* cannot fail */
+    eyes->patience.data = eyes;
+    eyes->has_patience = true;
+}
+
+void
+cf_eyes_close(struct cf_eyes *eyes)
+{
+    if (eyes->has_patience)
+        uv_close((uv_handle_t *)&eyes->patience, NULL);
+    eyes->has_patience = false;
+}
+
+static void
+begin_phase(struct cf_eyes *eyes, const char *name)
+{
+    (void)snprintf(eyes->phase, sizeof eyes->phase, "%s", name);
+    fprintf(stderr, "cfrunner: %s ...\n", name);
+    if (!eyes->has_patience)
+        return;
+    eyes->phase_ms = uv_now(eyes->patience.loop);
+    uv_timer_start(&eyes->patience, on_patience, PATIENCE_MS, PATIENCE_MS);
+}
+
+static void
+end_phase(struct cf_eyes *eyes, const char *name)
+{
+    if (strcmp(eyes->phase, name) != 0)
+        return;
+    eyes->phase[0] = '\0';
+    if (eyes->has_patience)
+        uv_timer_stop(&eyes->patience);
+}
+
 static void
 on_phase(void *user, const char *name, const char *step, uint64_t took_ms)
 {
-    const struct cf_eyes *eyes = user;
+    struct cf_eyes *eyes = user;
 
     if (took_ms == UINT64_MAX) {
         if (*step == '\0')
-            fprintf(stderr, "cfrunner: %s ...\n", name);
+            begin_phase(eyes, name);
         return;
     }
+    if (*step == '\0')
+        end_phase(eyes, name);
     if (eyes->verbose < 1)
         return;
     fprintf(stderr, "cfrunner: %s%s%s %llu ms\n", name, *step ? "." : "", step, (unsigned long long)took_ms);

@@ -5,11 +5,22 @@
 #include <cfrunner/run.h>
 
 #include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
 
 struct cf_eyes {
     int verbose; /* -1 nothing, 0 a line a phase, 1 frames, 2 everything */
     bool color;
+    uv_timer_t patience; /* a phase that takes long is named again */
+    bool has_patience;
+    char phase[24];
+    uint64_t phase_ms;
 };
+
+/* Between these a phase of more than 10 s says so on a line, every 10 s. Before the loop's end:
+ * close. Without them nothing is said. */
+void cf_eyes_open(struct cf_eyes *eyes, uv_loop_t *loop);
+void cf_eyes_close(struct cf_eyes *eyes);
 
 /* Fills the callbacks of `host` that eyes want; host->user must be a struct cf_eyes. */
 void cf_eyes_watch(struct cf_run_host *host, const struct cf_eyes *eyes);

@@ -400,6 +400,7 @@ on_closed(void *user)
 
     r->run = NULL;
     close_timers(r);
+    cf_eyes_close(&r->eyes);
     cf_signals_close(&r->signals);
 }
 
@@ -512,6 +513,7 @@ run_all(struct runner *r, const struct cf_launch *launch, struct cf_error *err)
     status = start(r, launch, &loop, err);
     if (status == 0) {
         open_timers(r);
+        cf_eyes_open(&r->eyes, &loop);
         cf_signals_open(&r->signals, &loop, on_stop, r);
         (void)uv_run(&loop, UV_RUN_DEFAULT);
     }

@@ -58,6 +58,7 @@ on_done(void *user, json_t *result, int exit_code)
     test->diagnose = NULL;
     test->exit_code = exit_code;
     cf_signals_close(&test->signals);
+    cf_eyes_close(&test->eyes);
     if (test->flags->json) {
         char *text = cf_json_dump(result, NULL);
         (void)puts(text != NULL ? text : "{}");
@@ -118,6 +119,7 @@ run_test(struct test *test, const struct cf_launch *launch, char **retest, struc
         (void)uv_loop_close(&loop);
         return -1;
     }
+    cf_eyes_open(&test->eyes, &loop);
     cf_signals_open(&test->signals, &loop, on_stop, test);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&loop);

@@ -268,6 +268,12 @@ acp_call_failed(void *user, const char *method, json_t *error, uint64_t frame)
         if (cf_acp_authenticate(run->acp, cf_acp_auth_method(run->acp), &why) == 0)
             return;
     }
+    if (code == -32601 && strcmp(method, "initialize") == 0 &&
+        strstr(cf_acp_first_bytes(run->acp), "\"method\":\"initialize\"") != NULL) {
+        (void)cf_error_set(&why, CF_ERROR_INCOMPATIBLE, 0, "the program sends our own request back: it is an echo, no agent");
+        cf_hall_fail(run, &why);
+        return;
+    }
     (void)cf_error_set(&why, kind_of(method, code, members), 0, "%s%s%s was answered with error %lld: %.400s", method,
                        *members != '\0' ? ", which asked for " : "", members, (long long)code,
                        message != NULL ? message : "(no message)");
@@ -349,6 +355,21 @@ proc_stderr(void *user, struct cf_process *process, const char *bytes, size_t le
     return 0;
 }
 
+/* The harness ended as its turn did. A good end leaves the turn as it is, and the next prompt finds
+ * nobody; a bad one makes it a failed one. */
+static void
+gone_with_turn(struct cf_run *run)
+{
+    struct cf_error why;
+
+    if (run->harness.has_exited && (run->harness.exit.code != 0 || run->harness.exit.signal != 0)) {
+        cf_harness_exit_error(run, "as its turn ended", &why);
+        cf_hall_fail(run, &why);
+    } else {
+        cf_turn_conclude(run);
+    }
+}
+
 /* stdout is at its end and the process is gone, or stayed too long: the connection is over. */
 static void
 lane_over(struct cf_run *run)
@@ -357,11 +378,16 @@ lane_over(struct cf_run *run)
                                        "before it answered session/new", "while its session was open"};
     struct cf_error why;
 
-    uv_timer_stop(&run->settle);
+    if (run->turn_state != CF_TURN_DRAINING)
+        uv_timer_stop(&run->settle);
     if (!run->lane_closing)
-        cf_acp_end(run->acp);
+        cf_acp_end(run->acp); /* a last frame without its line end is read by this */
     if (run->lane_closing || run->state >= CF_HALL_DOWN)
         return;
+    if (run->turn_state == CF_TURN_DRAINING && run->acks_owed == 0) {
+        gone_with_turn(run);
+        return;
+    }
     if (run->harness.has_exited)
         cf_harness_exit_error(run, run->turn_state != CF_TURN_NONE ? "in the middle of a turn" : when[run->session_step],
                               &why);
@@ -383,6 +409,8 @@ maybe_over(struct cf_run *run)
 
     if (h->has_exited && h->stdout_ended)
         lane_over(run);
+    else if (run->turn_state == CF_TURN_DRAINING)
+        return; /* quiet ends the turn, and then there is time for this */
     else
         uv_timer_start(&run->settle, on_stdout_gone, h->has_exited ? QUIET_MS * 5 : STDOUT_GONE_MS, 0);
 }
@@ -570,6 +598,12 @@ lane_begin(struct cf_run *run, struct cf_error *err)
     json_t *blocks;
     int status;
 
+    if (run->harness.has_exited) {
+        cf_harness_exit_error(run, "after its last turn", err);
+        return -1;
+    }
+    if (run->harness.stdout_ended)
+        return cf_error_set(err, CF_ERROR_HARNESS, 0, "the harness closed its stdout after its last turn");
     if (cf_acp_reinject(run, &answers, err) < 0)
         return -1;
     blocks = prompt_blocks(run, answers);

@@ -44,7 +44,7 @@ struct cf_acp_side {
 
     TAILQ_HEAD(, cf_steer) steers;
     json_t *steered;  /* ids ever taken, so that none is delivered twice */
-    bool drain_is_pending, drain_is_accepted, drain_was_asked;
+    bool drain_is_pending, drain_is_accepted, drain_is_refused, drain_was_asked;
     uint64_t drain_ms; /* when it was asked for */
 
     json_t *held;     /* [{"kind","id","params"}]: what ended turns, oldest first */

@@ -18,6 +18,7 @@
 #define CONTENT_BYTES (1u << 20)
 #define CALL_WAIT_MS 2000u /* a held answer: how long the harness may take to ask for it */
 #define CALL_LOOK_MS 50u
+#define REFUSED_MS 500u    /* a turn whose drain was refused is ended after this */
 
 /* ---- what is owed ---------------------------------------------------------------------------- */
 
@@ -133,6 +134,8 @@ is_time(struct cf_run *run)
 
 /* ---- drains ------------------------------------------------------------------------------------------ */
 
+static void on_drain_deadline(uv_timer_t *timer);
+
 static void
 on_drain_answered(void *user, json_t *result, json_t *error, uint64_t frame)
 {
@@ -147,14 +150,13 @@ on_drain_answered(void *user, json_t *result, json_t *error, uint64_t frame)
     cf_grammar_drain_answered(run->grammar, disposition);
     if (run->prompt.hold_ms > 0 && run->turn_state != CF_TURN_NONE)
         cf_relay_release(run->relay);
-    if (!cf_str_same(disposition, "draining")) {
-        broken_promise(run, "a cooperative interrupt",
-                       disposition != NULL ? "was refused, though it is declared"
-                                           : "was answered with what is no disposition",
-                       "answer {\"disposition\":\"draining\"} and let the turn end by itself, or do not declare interrupt");
-        return;
+    if (cf_str_same(disposition, "draining")) {
+        run->side->drain_is_accepted = true;
+    } else {
+        run->side->drain_is_refused = true;
+        if (run->turn_state == CF_TURN_RUNNING) /* it may have been about to end by itself */
+            uv_timer_start(&run->phase, on_drain_deadline, REFUSED_MS, 0);
     }
-    run->side->drain_is_accepted = true;
     cf_turn_acknowledged(run);
 }
 
@@ -164,6 +166,11 @@ on_drain_deadline(uv_timer_t *timer)
     struct cf_run *run = timer->data;
     char how[200];
 
+    if (run->side->drain_is_refused) {
+        broken_promise(run, "a cooperative interrupt", "was not accepted, though it is declared",
+                       "answer {\"disposition\":\"draining\"} and let the turn end by itself, or do not declare interrupt");
+        return;
+    }
     (void)snprintf(how, sizeof how, "was %s, and the turn did not settle within %llu ms",
                    run->side->drain_is_accepted ? "accepted" : "not answered", (unsigned long long)run->options.drain_ms);
     broken_promise(run, "a cooperative interrupt", how, "stop starting new work when asked to drain, and answer the prompt");
@@ -199,7 +206,7 @@ cf_acp_interrupt(struct cf_run *run)
 {
     bool is_running = run->turn_state == CF_TURN_RUNNING;
 
-    if (run->is_canceled || run->side->drain_is_pending || run->side->drain_is_accepted)
+    if (run->is_canceled || run->side->drain_is_pending || run->side->drain_is_accepted || run->side->drain_is_refused)
         return;
     if (run->declaration.interrupt)
         run->side->drain_was_asked = true; /* wishes follow at once, and when the turn runs */
@@ -283,7 +290,7 @@ cf_acp_steers_turn_over(struct cf_run *run)
         if (steer != NULL)
             tell(run, steer, "unsent");
     } while (steer != NULL);
-    run->side->drain_was_asked = run->side->drain_is_accepted = false;
+    run->side->drain_was_asked = run->side->drain_is_accepted = run->side->drain_is_refused = false;
 }
 
 void
