@@ -23,8 +23,9 @@
 
 #define CF_RELAY_CONNS 1024u
 #define CF_RELAY_JOBS 64u /* jobs of fal_queue that are remembered; the oldest goes first */
-#define CF_RELAY_QUEUE_HIGH (64u * 1024) /* answer bytes in a connection above which we wait \
-                                          */
+#define CF_RELAY_QUEUE_HIGH                                          \
+    (64u * 1024) /* answer bytes in a connection above which we wait \
+                  */
 
 struct cf_job {
     char id[40], base[200]; /* "/owner/alias" */

@@ -258,30 +258,37 @@ break_answer(struct cf_call *call, const char *message)
     cf_buf_release(&frame);
 }
 
-/* Sends what is held with its URLs changed: a whole JSON value, or one line of an event
- * stream. */
+/* Appends a JSON object with its URLs leading back to the address that the client called. */
+static int
+add_rewritten(const struct cf_forward *f, const char *json, size_t len, struct cf_buf *to)
+{
+    const char *host = cf_http_header(f->call->http, "Host");
+    char own[300];
+
+    (void)snprintf(own, sizeof own, "http://%.250s", host != NULL ? host : "127.0.0.1");
+    return cf_upstream_rewrite(f->upstream, own, json, len, to);
+}
+
+/* Sends the first `len` bytes of what is held: a whole JSON value, or one line of an event
+ * stream. Data that is no object leads nowhere, and is dropped. */
 static int
 send_held(struct cf_forward *f, size_t len)
 {
     const char *line = f->held.data != NULL ? f->held.data : "";
-    const char *host = cf_http_header(f->call->http, "Host");
-    size_t skip = f->is_events && len > 5 && memcmp(line, "data:", 5) == 0 ? 5 : 0;
     struct cf_buf out = {0};
-    char own[300];
-    int status;
+    int status = 0;
 
-    (void)snprintf(own, sizeof own, "http://%.250s", host != NULL ? host : "127.0.0.1");
-    cf_buf_add(&out, line, skip);
-    if (skip == 0 && f->is_events)
-        status = cf_buf_add(&out, line, len);
-    else if ((status = cf_upstream_rewrite(f->upstream, own, line + skip, len - skip, &out)) <
-                 0 &&
-             f->is_events)
-        status = 0; /* data that is no object leads nowhere: it is dropped */
-    if (f->is_events && skip != 0)
+    if (!f->is_events) {
+        status = add_rewritten(f, line, len, &out);
+    } else if (len > 5 && memcmp(line, "data:", 5) == 0) {
+        cf_buf_adds(&out, "data: ");
+        (void)add_rewritten(f, line + 5, len - 5, &out);
         cf_buf_adds(&out, "\n");
+    } else {
+        cf_buf_add(&out, line, len);
+    }
     if (status == 0)
-        status = cf_http_reply_body(f->call->http, out.data != NULL ? out.data : "", out.len);
+        status = out.failed ? -1 : cf_http_reply_body(f->call->http, out.data, out.len);
     cf_buf_release(&out);
     return status;
 }

@@ -75,7 +75,6 @@ world_open(struct world *world, const struct cf_relay_options *more)
     memset(world, 0, sizeof *world);
     ck_assert_int_eq(uv_loop_init(&world->loop), 0);
     uv_timer_init(&world->loop, &world->alive);
-    uv_timer_start(&world->alive, on_alive, 1, 1);
     options.dialect_table = table;
     options.dialect_count = CF_COUNT(table);
     if (options.dialects == 0)
@@ -86,6 +85,13 @@ world_open(struct world *world, const struct cf_relay_options *more)
     ck_assert_msg(cf_relay_open(&world->loop, &options, &world->relay, &err) == 0, "%s",
                   err.text);
     cf_relay_turn_begin(world->relay, &turn);
+}
+
+/* The relay's clocks alone keep no loop running. */
+static void
+world_keep(struct world *world)
+{
+    uv_timer_start(&world->alive, on_alive, 1, 1);
 }
 
 static void
@@ -112,7 +118,7 @@ struct client {
     struct world *world;
     struct cf_http_conn *conn;
     struct cf_buf raw, body, head;
-    size_t room;
+    size_t room, consumed;
     int status;
     bool is_whole, is_reset, is_shut, forgets_inside;
 };
@@ -152,6 +158,7 @@ io_reset(void *user)
 static void
 io_consumed(void *user, size_t len)
 {
+    ((struct client *)user)->consumed += len;
 }
 
 static const struct cf_http_io io = {io_write, io_shutdown, io_reset, io_consumed, NULL};

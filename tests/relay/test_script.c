@@ -15,6 +15,7 @@ stage_open(struct stage *stage, const char *script)
     stage->script = cf_json_parse(script, strlen(script), NULL, &err);
     ck_assert_msg(stage->script != NULL, "%s", err.text);
     world_open(&stage->world, &(struct cf_relay_options){.script = stage->script});
+    world_keep(&stage->world);
     client_open(&stage->client, &stage->world);
 }
 
