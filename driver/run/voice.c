@@ -24,7 +24,8 @@ static void shut(struct cf_voice *voice);
 
 /* Told once as a finding; the result has the first and the number of them. */
 static void
-note_failure(struct cf_voice *voice, const char *what, const struct cf_corr_refusal *refusal, const struct cf_error *err)
+note_failure(struct cf_voice *voice, const char *what, const struct cf_corr_refusal *refusal,
+             const struct cf_error *err)
 {
     struct cf_error why = {0};
     char text[900];
