@@ -334,7 +334,7 @@ END_TEST
 
 START_TEST(nothing_of_pid_1_can_be_looked_into)
 {
-    static const unsigned uids[] = {NS_UID, 0};
+    const unsigned uids[] = {NS_UID, 0};
     struct proc proc;
     struct box box;
 
