@@ -528,7 +528,7 @@ static const struct cf_flag extra[] = {
     {"--output-schema", CF_FLAG_TEXT, offsetof(struct cf_launch_flags, output_schema), "FILE",
      "what the last message must satisfy"},
     {"--steer-after", CF_FLAG_LIST, offsetof(struct cf_launch_flags, steers), "MS:TEXT",
-     "acp: say TEXT into the turn (repeat); refused, it is the next prompt"},
+     "acp: said into the turn (repeat)"},
     {"--cancel-after", CF_FLAG_TIME, offsetof(struct cf_launch_flags, cancel_ms), "T", "cancel the turn then in flight"},
     {"--interrupt-after", CF_FLAG_TIME, offsetof(struct cf_launch_flags, interrupt_ms), "T",
      "drain it where declared, else end it"},

@@ -20,7 +20,7 @@ skip() {
 command -v node >/dev/null && command -v npm >/dev/null || skip "node and npm are not installed"
 if [ ! -d "$B/npm/node_modules/canonicalize" ]; then
     mkdir -p "$B/npm"
-    (cd "$B/npm" && timeout 90 npm install --no-audit --no-fund --ignore-scripts canonicalize@$VERSION >npm.log 2>&1) ||
+    (cd "$B/npm" && timeout 90 npm --fetch-retries=0 install --no-audit --no-fund --ignore-scripts canonicalize@$VERSION >npm.log 2>&1) ||
         skip "npm could not install it (see $B/npm/npm.log)"
 fi
 
