@@ -1,0 +1,838 @@
+/*
+ * One attempt is one exchange of a server connection on the inside and one outward connection.
+ * Of plain HTTP the answer is passed on byte by byte, head and all, and both connections end
+ * with it; a CONNECT becomes a tunnel. Back-pressure is handed through both ways.
+ */
+#include "relay/egress.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "base/utf8.h"
+#include "relay/address.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/queue.h>
+
+#define EGRESS_CONNS 256u
+#define EGRESS_OUTWARDS 128u /* connections outside at once */
+#define EGRESS_ROWS 1000u
+enum {
+    LOOK_MS = 1000,
+    CONNECT_MS = 10000,
+    IDLE_MS = 600000,
+    REQUEST_MS = 60000, /* half a head or half a body */
+    QUEUE_HIGH = 64 * 1024
+};
+
+struct host {
+    char name[256];
+    unsigned port;
+};
+
+struct attempt;
+
+struct egress_conn {
+    TAILQ_ENTRY(egress_conn) link;
+    struct cf_egress *egress;
+    struct cf_http_conn *http;
+    uint64_t moved, moved_ms;
+};
+
+struct attempt {
+    struct cf_egress *egress;
+    struct cf_http_conn *http;
+    struct cf_outward *outward; /* NULL: refused, or over */
+    struct cf_egress_row row;
+    uint64_t begun_ms;
+    char method[16], host[256], address[64], detail[160];
+    bool is_connect, is_chunked, is_open, is_paused, waits_for_room, has_status;
+};
+
+struct cf_egress {
+    uv_loop_t *loop;
+    struct host *hosts;
+    size_t host_count;
+    struct cf_egress_options options;              /* `hosts` is ours */
+    unsigned turn, conn_count, attempts, outwards; /* outwards: connections not yet closed */
+    uint64_t opened_ms, last_id;
+    uint64_t allowed, denied, failed, up_bytes, down_bytes, dropped;
+    json_t *rows;
+    TAILQ_HEAD(, egress_conn) conns;
+    uv_timer_t clock;
+    bool is_closing, is_clock_closed;
+    void (*on_closed)(void *user);
+    void *closed_user;
+};
+
+/* ---- names -------------------------------------------------------------------------------
+ */
+
+/* "name", "name:port", "[address]:port" into lower case without a final dot; false: none. */
+static bool
+read_authority(const char *text, unsigned usual_port, struct host *to)
+{
+    const char *end = text + strlen(text), *colon = NULL, *name = text;
+    uint64_t port = usual_port;
+    size_t len;
+
+    if (text[0] == '[') {
+        end = strchr(text, ']');
+        if (end == NULL || (end[1] != '\0' && end[1] != ':'))
+            return false;
+        colon = end[1] == ':' ? end + 1 : NULL;
+        name = text + 1;
+    } else if ((colon = strchr(text, ':')) != NULL) {
+        end = colon;
+    }
+    if (colon != NULL && !cf_parse_u64(colon + 1, 1, 65535, &port))
+        return false;
+    len = (size_t)(end - name);
+    if (len > 0 && name[len - 1] == '.')
+        len--;
+    if (len == 0 || len > 253)
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        char ch = (char)tolower((unsigned char)name[i]);
+        if (strchr("abcdefghijklmnopqrstuvwxyz0123456789.-_:", ch) == NULL)
+            return false;
+        to->name[i] = ch;
+    }
+    to->name[len] = '\0';
+    to->port = (unsigned)port;
+    return true;
+}
+
+static int
+read_hosts(struct cf_egress *egress, struct cf_error *err)
+{
+    json_t *host;
+    size_t i, count = json_array_size(egress->options.hosts);
+
+    if (count > CF_EGRESS_HOSTS)
+        return cf_error_set(err, CF_ERROR_CONFIG, 0, "more than %u hosts to open",
+                            CF_EGRESS_HOSTS);
+    egress->hosts = calloc(count + 1, sizeof *egress->hosts);
+    if (egress->hosts == NULL)
+        return cf_error_memory(err);
+    json_array_foreach(egress->options.hosts, i, host) {
+        const char *text = json_string_value(host);
+        if (text == NULL || !read_authority(text, 443, &egress->hosts[i])) {
+            (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "%.200s is not a host to open",
+                               text != NULL ? text : "what is no text");
+            return cf_error_fix(err, "write a plain name, with :PORT where it is not 443; no "
+                                     "scheme, no path, no *");
+        }
+        egress->host_count++;
+    }
+    return 0;
+}
+
+/* NULL: open. Else why not, as in the row. */
+static const char *
+closed_why(const struct cf_egress *egress, const struct host *host)
+{
+    bool has_name = false;
+
+    if ((strcmp(host->name, "127.0.0.1") == 0 || strcmp(host->name, "localhost") == 0) &&
+        host->port == egress->options.relay_port)
+        return "relay";
+    for (size_t i = 0; i < egress->host_count; i++) {
+        if (strcmp(egress->hosts[i].name, host->name) != 0)
+            continue;
+        if (egress->hosts[i].port == host->port)
+            return NULL;
+        has_name = true;
+    }
+    return has_name ? "port" : "name";
+}
+
+/* ---- an attempt's end ----------------------------------------------------------------------
+ */
+
+static void
+egress_free(struct cf_egress *egress)
+{
+    void (*on_closed)(void *user) = egress->on_closed;
+    void *user = egress->closed_user;
+
+    json_decref(egress->options.hosts);
+    json_decref(egress->rows);
+    free(egress->hosts);
+    free(egress);
+    if (on_closed != NULL)
+        on_closed(user);
+}
+
+static void
+part_over(struct cf_egress *egress)
+{
+    if (egress->is_closing && egress->is_clock_closed && egress->outwards == 0)
+        egress_free(egress);
+}
+
+static void
+on_outward_closed(void *user)
+{
+    struct cf_egress *egress = user;
+
+    egress->outwards--;
+    part_over(egress);
+}
+
+static void
+count_row(struct cf_egress *egress, const struct cf_egress_row *row)
+{
+    if (!row->is_allowed)
+        egress->denied++;
+    else if (row->why != NULL)
+        egress->failed++;
+    else
+        egress->allowed++;
+    egress->up_bytes += row->up_bytes;
+    egress->down_bytes += row->down_bytes;
+    if (json_array_size(egress->rows) >= EGRESS_ROWS ||
+        json_array_append_new(egress->rows, cf_egress_row_json(row)) < 0)
+        egress->dropped++;
+}
+
+static void
+attempt_finish(struct attempt *a)
+{
+    struct cf_egress *egress = a->egress;
+
+    cf_http_conn_set_user(a->http, NULL);
+    if (a->outward != NULL)
+        cf_outward_close(a->outward, on_outward_closed, egress);
+    a->row.total_ms = cf_clock_ms() - a->begun_ms;
+    egress->attempts--;
+    count_row(egress, &a->row);
+    cf_log(egress->options.log, CF_LOG_DEBUG, "egress", "%s %s:%u: %s%s%s", a->method, a->host,
+           a->row.port, a->row.is_allowed ? "allowed" : "denied",
+           a->row.why != NULL ? ", " : "", a->row.why != NULL ? a->row.why : "");
+    if (egress->options.on_row != NULL)
+        egress->options.on_row(egress->options.user, &a->row);
+    free(a);
+}
+
+/* Answers in words; the attempt may be gone afterwards. */
+static void __attribute__((format(printf, 4, 5)))
+say_no(struct attempt *a, int status, const char *why, const char *fmt, ...)
+{
+    static const char *const headers[] = {"Connection", "close", "X-Cfrunner", "egress", NULL};
+    char text[700];
+    va_list args;
+    int len;
+
+    va_start(args, fmt);
+    len = vsnprintf(text, sizeof text - 1, fmt, args);
+    va_end(args);
+    cf_utf8_make_line(text);
+    len = (int)strlen(text);
+    text[len++] = '\n';
+    a->row.why = why;
+    a->row.status = status;
+    (void)cf_http_reply(a->http, status, "text/plain; charset=utf-8", headers, text,
+                        (size_t)len);
+}
+
+static void
+deny(struct attempt *a, const char *why)
+{
+    const char *host = a->host;
+    unsigned port = a->row.port;
+
+    if (strcmp(why, "relay") == 0)
+        say_no(a, 403, why,
+               "cfrunner: the model relay is reached directly, not through the proxy: honour "
+               "NO_PROXY=127.0.0.1,localhost");
+    else if (strcmp(why, "port") == 0)
+        say_no(a, 403, why,
+               "cfrunner: %s is open to this run, but not its port %u; --allow-host %s:%u "
+               "opens it",
+               host, port, host, port);
+    else
+        say_no(a, 403, why,
+               "cfrunner: %s:%u is not open to this run; --allow-host %s%s opens it", host,
+               port, host, port == 443 ? "" : ":PORT");
+}
+
+/* ---- the outward half ----------------------------------------------------------------------
+ */
+
+/* The status line of a plain answer, as far as it came in one piece. */
+static void
+read_status(struct attempt *a, const char *bytes, size_t len)
+{
+    uint64_t status;
+    char digits[4];
+
+    if (a->has_status || a->is_connect)
+        return;
+    a->has_status = true;
+    if (len < 12 || memcmp(bytes, "HTTP/1.", 7) != 0)
+        return;
+    (void)snprintf(digits, sizeof digits, "%.3s", bytes + 9);
+    if (cf_parse_u64(digits, 100, 599, &status))
+        a->row.status = (int)status;
+}
+
+static bool
+is_own_address(const struct sockaddr *address)
+{
+    uv_interface_address_t *all;
+    bool is_own = false;
+    int count;
+
+    if (uv_interface_addresses(&all, &count) != 0)
+        return false;
+    for (int i = 0; i < count && !is_own; i++) {
+        const struct sockaddr *own = (const struct sockaddr *)&all[i].address;
+        char ours[64], theirs[64];
+
+        cf_address_text(own, ours, sizeof ours);
+        cf_address_text(address, theirs, sizeof theirs);
+        is_own = own->sa_family == address->sa_family && strcmp(ours, theirs) == 0;
+    }
+    uv_free_interface_addresses(all, count);
+    return is_own;
+}
+
+static bool
+on_address(void *user, const struct sockaddr *address)
+{
+    struct attempt *a = user;
+    const char *what;
+
+    if (a->egress->options.refused != NULL)
+        what = a->egress->options.refused(address);
+    else if ((what = cf_address_refused(address)) == NULL && is_own_address(address))
+        what = "this machine's own";
+    if (what == NULL)
+        return true;
+    cf_address_text(address, a->address, sizeof a->address);
+    (void)snprintf(a->detail, sizeof a->detail, "%s", what);
+    return false;
+}
+
+static void
+on_open(void *user, const struct sockaddr *address)
+{
+    struct attempt *a = user;
+
+    cf_address_text(address, a->address, sizeof a->address);
+    a->row.open_ms = cf_clock_ms() - a->begun_ms;
+    a->is_open = true;
+    if (a->is_connect) {
+        a->row.status = 200;
+        if (cf_http_reply_tunnel(a->http) < 0)
+            cf_http_reply_abort(a->http);
+    } else if (cf_http_reply_raw(a->http) < 0) {
+        cf_http_reply_abort(a->http);
+    }
+}
+
+static int
+on_data(void *user, const char *bytes, size_t len)
+{
+    struct attempt *a = user;
+    struct cf_http_conn *http = a->http;
+
+    read_status(a, bytes, len);
+    a->row.down_bytes += len;
+    if (cf_http_reply_body(http, bytes, len) < 0) {
+        cf_http_reply_abort(http); /* the attempt is gone then */
+        return 0;
+    }
+    a->is_paused = cf_http_reply_queued(http) > QUEUE_HIGH;
+    return a->is_paused ? CF_OUTWARD_PAUSE : 0;
+}
+
+static void
+on_room(void *user)
+{
+    struct attempt *a = user;
+
+    if (!a->waits_for_room)
+        return;
+    a->waits_for_room = false;
+    cf_http_conn_resume(a->http);
+}
+
+static void
+tell_fault(struct attempt *a, enum cf_outward_fault fault, int error)
+{
+    const char *word = error != 0 ? uv_strerror(error) : "";
+
+    if (fault != CF_OUTWARD_REFUSED)
+        (void)snprintf(a->detail, sizeof a->detail, "%s", word);
+    switch (fault) {
+    case CF_OUTWARD_REFUSED:
+        a->row.is_allowed = false;
+        say_no(a, 403, "address",
+               "cfrunner: %s leads to %s, a %s address; none but addresses of the public net "
+               "are connected to, whatever name is opened",
+               a->host, a->address, a->detail);
+        break;
+    case CF_OUTWARD_RESOLVE:
+        say_no(a, 502, "resolve", "cfrunner: %s has no address: %s", a->host, word);
+        break;
+    case CF_OUTWARD_DEADLINE:
+        say_no(a, 504, "deadline", "cfrunner: no connection to %s:%u came about in time",
+               a->host, a->row.port);
+        break;
+    default:
+        say_no(a, 502, "connect", "cfrunner: no connection to %s:%u: %s", a->host, a->row.port,
+               word);
+        break;
+    }
+}
+
+static void
+on_end(void *user, enum cf_outward_fault fault, int error)
+{
+    struct attempt *a = user;
+
+    if (!a->is_open) {
+        tell_fault(a, fault, error);
+    } else if (fault == CF_OUTWARD_EOF) {
+        (void)cf_http_reply_end(a->http);
+    } else {
+        a->row.why = "lost";
+        (void)snprintf(a->detail, sizeof a->detail, "%s", uv_strerror(error));
+        cf_http_reply_abort(a->http);
+    }
+}
+
+static void
+go_outward(struct attempt *a)
+{
+    static const struct cf_outward_events events = {.on_address = on_address,
+                                                    .on_open = on_open,
+                                                    .on_data = on_data,
+                                                    .on_room = on_room,
+                                                    .on_end = on_end};
+    const struct cf_egress_options *o = &a->egress->options;
+    const struct cf_outward_target target = {.host = a->host,
+                                             .port = a->row.port,
+                                             .connect_ms = o->connect_ms,
+                                             .resolve = o->resolve,
+                                             .resolve_user = o->resolve_user};
+    struct cf_error err = {0};
+
+    if (a->egress->outwards >= EGRESS_OUTWARDS)
+        say_no(a, 503, "busy", "cfrunner: %u connections at once are the limit",
+               EGRESS_OUTWARDS);
+    else if (cf_outward_open(a->egress->loop, &target, &events, a, &a->outward, &err) < 0)
+        say_no(a, 502, "resolve", "cfrunner: %s", err.text);
+    else
+        a->egress->outwards++;
+}
+
+/* ---- the inside half
+ * ------------------------------------------------------------------------ */
+
+/* Of the hop, or meant for us alone. */
+static bool
+is_for_us(const char *name, const char *connection)
+{
+    static const char *const names[] = {
+        "Connection", "Keep-Alive",        "Proxy-Connection", "Proxy-Authorization", "TE",
+        "Trailer",    "Transfer-Encoding", "Upgrade",          "Content-Length",      "Host",
+        "Expect"};
+
+    for (size_t i = 0; i < CF_COUNT(names); i++)
+        if (strcasecmp(names[i], name) == 0)
+            return true;
+    return connection != NULL && strcasestr(connection, name) != NULL;
+}
+
+/* The head of a plain request as its server wants it. */
+static void
+write_head(struct attempt *a, const struct cf_http_request *request)
+{
+    const char *connection = cf_http_header(a->http, "Connection"), *name, *value;
+    struct cf_buf head = {0};
+
+    cf_buf_addf(&head, "%s %s%s%s HTTP/1.1\r\nHost: %s", request->method, request->path,
+                request->query != NULL ? "?" : "",
+                request->query != NULL ? request->query : "", a->host);
+    if (a->row.port != 80)
+        cf_buf_addf(&head, ":%u", a->row.port);
+    cf_buf_adds(&head, "\r\nConnection: close\r\n");
+    for (size_t i = 0; cf_http_header_at(a->http, i, &name, &value); i++)
+        if (!is_for_us(name, connection))
+            cf_buf_addf(&head, "%s: %s\r\n", name, value);
+    a->is_chunked = request->content_length == UINT64_MAX;
+    if (a->is_chunked)
+        cf_buf_adds(&head, "Transfer-Encoding: chunked\r\n");
+    else if (request->content_length > 0 || strcmp(request->method, "POST") == 0 ||
+             strcmp(request->method, "PUT") == 0)
+        cf_buf_addf(&head, "Content-Length: %" PRIu64 "\r\n", request->content_length);
+    cf_buf_adds(&head, "\r\n");
+    (void)cf_outward_write(a->outward, head.data, head.len); /* far below its limit */
+    cf_buf_release(&head);
+}
+
+/* The host that a target names; false: not a proxy's target, and why. */
+static bool
+read_target(struct attempt *a, const struct cf_http_request *request, const char **ret_why)
+{
+    const char *target = request->target;
+    char authority[300];
+    struct host host;
+
+    a->is_connect = strcmp(request->method, "CONNECT") == 0;
+    if (!a->is_connect && strncasecmp(target, "http://", 7) != 0) {
+        *ret_why = target[0] == '/'
+                       ? "this is a forward proxy: set it in HTTP_PROXY and HTTPS_PROXY, not "
+                         "as a base URL"
+                       : "only http:// is fetched here; for https:// ask by CONNECT";
+        return false;
+    }
+    target += a->is_connect ? 0 : 7;
+    (void)snprintf(authority, sizeof authority, "%.*s", (int)strcspn(target, "/?#"), target);
+    *ret_why = "the target names no host and port";
+    if (strcspn(target, "/?#") >= sizeof authority || strchr(authority, '@') != NULL ||
+        !read_authority(authority, a->is_connect ? 443 : 80, &host))
+        return false;
+    if (a->is_connect && strchr(target, ':') == NULL)
+        return false;
+    (void)snprintf(a->host, sizeof a->host, "%s", host.name);
+    a->row.port = host.port;
+    return true;
+}
+
+static struct attempt *
+attempt_new(struct cf_egress *egress, struct cf_http_conn *http, const char *method)
+{
+    struct attempt *a = calloc(1, sizeof *a);
+
+    if (a == NULL)
+        return NULL;
+    a->egress = egress;
+    a->http = http;
+    a->begun_ms = cf_clock_ms();
+    (void)snprintf(a->method, sizeof a->method, "%s", method);
+    a->row.id = ++egress->last_id;
+    a->row.at_ms = a->begun_ms - egress->opened_ms;
+    a->row.turn = egress->turn;
+    a->row.method = a->method;
+    a->row.host = a->host;
+    a->row.address = a->address;
+    a->row.detail = a->detail;
+    egress->attempts++;
+    return a;
+}
+
+static void
+on_request(void *user, struct cf_http_conn *http, const struct cf_http_request *request)
+{
+    struct cf_egress *egress = ((struct egress_conn *)user)->egress;
+    struct attempt *a = attempt_new(egress, http, request->method);
+    const char *why = NULL;
+    struct host host;
+
+    if (a == NULL) {
+        (void)cf_http_reply(http, 500, "text/plain", NULL, "out of memory\n", 14);
+        return;
+    }
+    cf_http_conn_set_user(http, a);
+    if (!read_target(a, request, &why)) {
+        say_no(a, 400, "form", "cfrunner: %s", why);
+        return;
+    }
+    (void)snprintf(host.name, sizeof host.name, "%s", a->host);
+    host.port = a->row.port;
+    why = closed_why(egress, &host);
+    if (why != NULL) {
+        deny(a, why);
+        return;
+    }
+    a->row.is_allowed = true;
+    go_outward(a);
+    if (cf_http_conn_get_user(http) == a && a->outward != NULL && !a->is_connect)
+        write_head(a, request);
+}
+
+static int
+on_body(void *user, struct cf_http_conn *http, const char *bytes, size_t len)
+{
+    struct attempt *a = cf_http_conn_get_user(http);
+    struct cf_buf chunk = {0};
+    bool has_room;
+
+    if (a == NULL || a->outward == NULL)
+        return 0; /* answered already: the rest is dropped */
+    a->row.up_bytes += len;
+    if (a->is_chunked) {
+        cf_buf_addf(&chunk, "%zx\r\n", len);
+        cf_buf_add(&chunk, bytes, len);
+        cf_buf_adds(&chunk, "\r\n");
+        has_room = cf_outward_write(a->outward, chunk.data, chunk.len);
+        cf_buf_release(&chunk);
+    } else {
+        has_room = cf_outward_write(a->outward, bytes, len);
+    }
+    a->waits_for_room = !has_room;
+    return has_room ? 0 : CF_HTTP_PAUSE;
+}
+
+/* Comes for the request, and once more for the end of a tunnel's inner half. */
+static void
+on_complete(void *user, struct cf_http_conn *http)
+{
+    struct attempt *a = cf_http_conn_get_user(http);
+
+    if (a == NULL || a->outward == NULL)
+        return;
+    if (a->is_connect && a->is_open)
+        cf_outward_shutdown(a->outward);
+    else if (a->is_chunked)
+        (void)cf_outward_write(a->outward, "0\r\n\r\n", 5);
+}
+
+static void
+on_drain(void *user, struct cf_http_conn *http)
+{
+    struct attempt *a = cf_http_conn_get_user(http);
+
+    if (a == NULL || !a->is_paused || cf_http_reply_queued(http) > QUEUE_HIGH)
+        return;
+    a->is_paused = false;
+    cf_outward_resume(a->outward);
+}
+
+static void
+on_done(void *user, struct cf_http_conn *http)
+{
+    struct attempt *a = cf_http_conn_get_user(http);
+
+    if (a != NULL)
+        attempt_finish(a);
+}
+
+static void
+on_abort(void *user, struct cf_http_conn *http)
+{
+    struct attempt *a = cf_http_conn_get_user(http);
+
+    if (a == NULL)
+        return;
+    a->row.is_aborted = true;
+    attempt_finish(a);
+}
+
+static void
+on_malformed(void *user, struct cf_http_conn *http, int status, const char *why)
+{
+    struct cf_egress *egress = ((struct egress_conn *)user)->egress;
+    struct attempt *a = attempt_new(egress, http, "");
+
+    if (a == NULL)
+        return;
+    a->row.status = status;
+    a->row.why = "form";
+    (void)snprintf(a->detail, sizeof a->detail, "%s", why);
+    attempt_finish(a);
+}
+
+static const struct cf_http_handler handler = {on_request, on_body,  on_complete, on_drain,
+                                               on_done,    on_abort, on_malformed};
+
+/* ---- connections
+ * ------------------------------------------------------------------------------ */
+
+static struct egress_conn *
+find_conn(struct cf_egress *egress, const struct cf_http_conn *http)
+{
+    struct egress_conn *conn;
+
+    TAILQ_FOREACH(conn, &egress->conns, link)
+    if (conn->http == http)
+        return conn;
+    return NULL;
+}
+
+struct cf_http_conn *
+cf_egress_accept(struct cf_egress *egress, const struct cf_http_io *io, void *io_user)
+{
+    struct egress_conn *conn;
+
+    if (egress->is_closing || egress->conn_count >= EGRESS_CONNS)
+        return NULL;
+    conn = calloc(1, sizeof *conn);
+    if (conn == NULL)
+        return NULL;
+    conn->egress = egress;
+    conn->http = cf_http_conn_new(io, io_user, &handler, conn, 0);
+    if (conn->http == NULL) {
+        free(conn);
+        return NULL;
+    }
+    conn->moved_ms = cf_clock_ms();
+    TAILQ_INSERT_TAIL(&egress->conns, conn, link);
+    egress->conn_count++;
+    return conn->http;
+}
+
+void
+cf_egress_forget(struct cf_egress *egress, struct cf_http_conn *http)
+{
+    struct egress_conn *conn = find_conn(egress, http);
+    struct attempt *a;
+
+    if (conn == NULL)
+        return;
+    a = cf_http_conn_get_user(http);
+    if (a != NULL) {
+        a->row.is_aborted = true;
+        attempt_finish(a);
+    }
+    TAILQ_REMOVE(&egress->conns, conn, link);
+    egress->conn_count--;
+    cf_http_conn_free(http);
+    free(conn);
+}
+
+static uint64_t
+patience_of(const struct cf_egress *egress, const struct cf_http_conn *http)
+{
+    enum cf_http_wait waits = cf_http_conn_waits(http);
+    bool is_half = waits == CF_HTTP_WAITS_FOR_HEAD || waits == CF_HTTP_WAITS_FOR_BODY;
+
+    return is_half && egress->options.idle_ms > REQUEST_MS ? REQUEST_MS
+                                                           : egress->options.idle_ms;
+}
+
+/* A tunnel, too, may not lie still for ever. */
+static void
+on_clock(uv_timer_t *timer)
+{
+    struct cf_egress *egress = timer->data;
+    struct egress_conn *conn;
+    uint64_t now = cf_clock_ms();
+
+    do {
+        TAILQ_FOREACH(conn, &egress->conns, link)
+        {
+            uint64_t moved = cf_http_conn_moved(conn->http);
+
+            if (moved != conn->moved) {
+                conn->moved = moved;
+                conn->moved_ms = now;
+            } else if (now - conn->moved_ms >= patience_of(egress, conn->http)) {
+                break;
+            }
+        }
+        if (conn != NULL) {
+            struct attempt *a = cf_http_conn_get_user(conn->http);
+
+            conn->moved_ms = now; /* once, whatever comes of it */
+            if (a != NULL)
+                a->row.why = "stalled";
+            cf_http_conn_expire(conn->http);
+        }
+    } while (conn != NULL && !egress->is_closing);
+}
+
+/* ---- opening and closing
+ * ----------------------------------------------------------------------- */
+
+int
+cf_egress_open(uv_loop_t *loop, const struct cf_egress_options *options,
+               struct cf_egress **ret_egress, struct cf_error *err)
+{
+    struct cf_egress *egress = calloc(1, sizeof *egress);
+
+    if (egress == NULL)
+        return cf_error_memory(err);
+    TAILQ_INIT(&egress->conns);
+    egress->loop = loop;
+    egress->options = *options;
+    egress->opened_ms = cf_clock_ms();
+    egress->rows = json_array();
+    (void)json_incref(egress->options.hosts);
+    if (egress->options.connect_ms == 0)
+        egress->options.connect_ms = CONNECT_MS;
+    if (egress->options.idle_ms == 0)
+        egress->options.idle_ms = IDLE_MS;
+    if (read_hosts(egress, err) < 0) {
+        egress_free(egress);
+        return -1;
+    }
+    (void)uv_timer_init(loop, &egress->clock); /* only links it into the loop */
+    egress->clock.data = egress;
+    (void)uv_timer_start(&egress->clock, on_clock, LOOK_MS, LOOK_MS);
+    uv_unref((uv_handle_t *)&egress->clock);
+    *ret_egress = egress;
+    return 0;
+}
+
+void
+cf_egress_turn_begin(struct cf_egress *egress, unsigned turn)
+{
+    egress->turn = turn;
+}
+
+unsigned
+cf_egress_open_count(const struct cf_egress *egress)
+{
+    return egress->attempts;
+}
+
+json_t *
+cf_egress_row_json(const struct cf_egress_row *row)
+{
+    return json_pack(
+        "{s:I, s:I, s:i, s:s, s:s, s:i, s:s, s:s?, s:s, s:s, s:i, s:b, s:I, s:I, s:I, s:I}",
+        "id", (json_int_t)row->id, "at_ms", (json_int_t)row->at_ms, "turn", (int)row->turn,
+        "method", row->method, "host", row->host, "port", (int)row->port, "verdict",
+        row->is_allowed ? "allowed" : "denied", "why", row->why, "address", row->address,
+        "detail", row->detail, "status", row->status, "aborted", row->is_aborted, "up_bytes",
+        (json_int_t)row->up_bytes, "down_bytes", (json_int_t)row->down_bytes, "open_ms",
+        (json_int_t)row->open_ms, "total_ms", (json_int_t)row->total_ms);
+}
+
+json_t *
+cf_egress_ledger(const struct cf_egress *egress)
+{
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "allowed", (json_int_t)egress->allowed,
+        "denied", (json_int_t)egress->denied, "failed", (json_int_t)egress->failed, "up_bytes",
+        (json_int_t)egress->up_bytes, "down_bytes", (json_int_t)egress->down_bytes,
+        "rows_dropped", (json_int_t)egress->dropped, "rows", json_copy(egress->rows));
+}
+
+static void
+on_clock_closed(uv_handle_t *handle)
+{
+    struct cf_egress *egress = handle->data;
+
+    egress->is_clock_closed = true;
+    part_over(egress);
+}
+
+void
+cf_egress_close(struct cf_egress *egress, void (*on_closed)(void *user), void *user)
+{
+    struct egress_conn *conn;
+
+    if (egress->is_closing)
+        return;
+    egress->is_closing = true;
+    egress->on_closed = on_closed;
+    egress->closed_user = user;
+    while ((conn = TAILQ_FIRST(&egress->conns)) != NULL) {
+        struct cf_http_conn *http = conn->http;
+        cf_http_reply_abort(http);      /* tells the owner, who may forget it from inside */
+        cf_egress_forget(egress, http); /* else we do */
+    }
+    uv_close((uv_handle_t *)&egress->clock, on_clock_closed);
+}
