@@ -12,6 +12,7 @@
 
 /* What every host of major 1 has: up to and with its first callback. */
 #define HOST_LEAST (offsetof(struct cf_run_host, on_phase) + sizeof(void *))
+#define POOL_HOST_LEAST (offsetof(struct cf_pool_host, user) + sizeof(void *))
 #define SETUP_LEAST offsetof(struct cf_driver_setup, memory)
 
 static bool is_set_up;
@@ -54,19 +55,54 @@ setup(const struct cf_driver_setup *given, struct cf_error *err)
 }
 
 static int
+check_set_up(struct cf_error *err)
+{
+    if (is_set_up)
+        return 0;
+    (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "the driver was not set up");
+    return cf_error_fix(err, "call driver->setup once, before the first run");
+}
+
+static int
+check_run_host(const struct cf_run_host *host, struct cf_error *err)
+{
+    return check_abi("cf_run_host", host->size, HOST_LEAST, host->abi_major, host->abi_minor,
+                     err) < 0
+               ? -1
+               : check_set_up(err);
+}
+
+static int
 run_open(struct uv_loop_s *loop, const char *release_json, size_t release_len,
          const char *options_json, size_t options_len, const struct cf_run_host *host,
          struct cf_run **ret_run, struct cf_error *err)
 {
-    if (check_abi("cf_run_host", host->size, HOST_LEAST, host->abi_major, host->abi_minor,
-                  err) < 0)
+    if (check_run_host(host, err) < 0)
         return -1;
-    if (!is_set_up) {
-        (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "the driver was not set up");
-        return cf_error_fix(err, "call driver->setup once, before the first run");
-    }
     return cf_run_open(loop, release_json, release_len, options_json, options_len, host,
                        ret_run, err);
+}
+
+static int
+pool_open(struct uv_loop_s *loop, const char *release_json, size_t release_len,
+          const char *options_json, size_t options_len, const struct cf_pool_host *host,
+          struct cf_pool **ret_pool, struct cf_error *err)
+{
+    if (check_abi("cf_pool_host", host->size, POOL_HOST_LEAST, host->abi_major,
+                  host->abi_minor, err) < 0 ||
+        check_set_up(err) < 0)
+        return -1;
+    return cf_pool_open(loop, release_json, release_len, options_json, options_len, host,
+                        ret_pool, err);
+}
+
+static int
+pool_run_open(struct cf_pool *pool, const char *options_json, size_t options_len,
+              const struct cf_run_host *host, struct cf_run **ret_run, struct cf_error *err)
+{
+    if (check_run_host(host, err) < 0)
+        return -1;
+    return cf_pool_run_open(pool, options_json, options_len, host, ret_run, err);
 }
 
 const struct cf_driver cf_driver_docker_v1 = {
@@ -85,6 +121,10 @@ const struct cf_driver cf_driver_docker_v1 = {
     .run_question_answer = cf_run_question_answer,
     .run_resume = cf_run_resume,
     .run_close = cf_run_close,
+    .pool_open = pool_open,
+    .pool_run_open = pool_run_open,
+    .pool_state = cf_pool_state,
+    .pool_close = cf_pool_close,
     .error_type = cf_error_type,
     .blame_name = cf_blame_name,
     .error_blame = cf_error_blame,

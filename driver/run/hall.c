@@ -120,6 +120,10 @@ free_run(struct cf_run *run)
     cf_release_done(&run->release);
     cf_run_options_done(&run->options);
     free(run->failure_tail);
+    if (run->warm != NULL)
+        cf_warm_return(run->warm);
+    if (run->pool != NULL)
+        cf_pool_leave(run->pool);
     free(run);
     if (on_closed != NULL)
         on_closed(user);
@@ -321,8 +325,8 @@ on_whole_deadline(uv_timer_t *timer)
 
 /* ---- the public door -------------------------------------------------------------------- */
 
-static int
-check_sigpipe(struct cf_error *err)
+int
+cf_hall_check_sigpipe(struct cf_error *err)
 {
     struct sigaction action;
     sigset_t mask;
@@ -371,6 +375,18 @@ refuse_tag(const char *image, const struct cf_image_ref *ref, struct cf_error *e
                         image);
 }
 
+int
+cf_hall_check_image(const struct cf_release *release, const struct cf_run_options *options, struct cf_error *err)
+{
+    struct cf_image_ref ref;
+
+    if (options->build_context != NULL)
+        return 0;
+    if (cf_image_ref_parse(release->image, &ref, err) < 0)
+        return cf_error_wrap(err, "image");
+    return ref.digest[0] == '\0' ? refuse_tag(release->image, &ref, err) : 0;
+}
+
 /* What only one of the wires can do, or only a host that listens, must not be silently without effect. */
 static int
 check_lane_options(const struct cf_run *run, struct cf_error *err)
@@ -403,8 +419,6 @@ static int
 prepare(struct cf_run *run, const char *release_json, size_t release_len, const char *options_json,
         size_t options_len, struct cf_error *err)
 {
-    struct cf_image_ref ref;
-
     if (cf_run_options_decode(options_json, options_len, &run->options, err) < 0 ||
         cf_release_decode(release_json, release_len, &run->release, NULL, NULL, err) < 0)
         return -1;
@@ -414,12 +428,10 @@ prepare(struct cf_run *run, const char *release_json, size_t release_len, const 
         (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "a state is given, but this release has no resume flag to continue it");
         return cf_error_fix(err, "state resume_flag in a oneshot-v1 release, or stage the folder as files");
     }
-    if (run->options.build_context == NULL) {
-        if (cf_image_ref_parse(run->release.image, &ref, err) < 0)
-            return cf_error_wrap(err, "image");
-        if (ref.digest[0] == '\0')
-            return refuse_tag(run->release.image, &ref, err);
-    }
+    if (run->options.has_pool && run->pool == NULL)
+        return cf_error_set(err, CF_ERROR_CONFIG, 0, "options: pool is of cf_pool_open; this is a run of its own");
+    if (cf_hall_check_image(&run->release, &run->options, err) < 0)
+        return -1;
     run->lane = run->release.is_acp ? &cf_acp_lane : &cf_oneshot_lane;
     run->turns = json_array();
     run->timings = json_object();
@@ -444,12 +456,13 @@ on_begin(uv_timer_t *timer)
 }
 
 int
-cf_run_open(struct uv_loop_s *loop, const char *release_json, size_t release_len, const char *options_json,
-            size_t options_len, const struct cf_run_host *host, struct cf_run **ret_run, struct cf_error *err)
+cf_hall_open(uv_loop_t *loop, struct cf_pool *pool, const char *release_json, size_t release_len,
+             const char *options_json, size_t options_len, const struct cf_run_host *host, struct cf_run **ret_run,
+             struct cf_error *err)
 {
     struct cf_run *run;
 
-    if (check_sigpipe(err) < 0)
+    if (cf_hall_check_sigpipe(err) < 0)
         return -1;
     run = calloc(1, sizeof *run);
     if (run == NULL)
@@ -459,6 +472,13 @@ cf_run_open(struct uv_loop_s *loop, const char *release_json, size_t release_len
     run->log = (struct cf_log){host_log, run, CF_LOG_TRACE};
     run->opened_ms = cf_clock_ms();
     cf_id_make("run_", run->id, sizeof run->id);
+    if (pool != NULL) {
+        run->pool = pool;
+        pool->runs++;
+        run->warm = pool->is_ready ? cf_warm_keep(pool, run) : NULL;
+        if (run->warm != NULL)
+            memcpy(run->id, run->warm->run_id, sizeof run->id);
+    }
     if (prepare(run, release_json, release_len, options_json, options_len, err) < 0 || open_handles(run, err) < 0) {
         run->host.on_closed = NULL;
         free_run(run);
@@ -468,6 +488,13 @@ cf_run_open(struct uv_loop_s *loop, const char *release_json, size_t release_len
     uv_timer_start(&run->phase, on_begin, 0, 0); /* nothing is called from inside this call */
     *ret_run = run;
     return 0;
+}
+
+int
+cf_run_open(struct uv_loop_s *loop, const char *release_json, size_t release_len, const char *options_json,
+            size_t options_len, const struct cf_run_host *host, struct cf_run **ret_run, struct cf_error *err)
+{
+    return cf_hall_open(loop, NULL, release_json, release_len, options_json, options_len, host, ret_run, err);
 }
 
 /* A wish that the other wire alone can carry. */

@@ -21,6 +21,7 @@
 #include "run/hooks.h"
 #include "run/image.h"
 #include "run/options.h"
+#include "run/pool.h"
 #include "run/release.h"
 #include "run/voice.h"
 #include "sandbox/sandbox.h"
@@ -97,6 +98,12 @@ struct cf_run {
     uint64_t close_grace_ms;
     bool end_wanted; /* closed for a reason: nothing but teardown any more */
 
+    struct cf_pool *pool;   /* or NULL: the engine, the owner and the image are our own */
+    struct cf_pool_wait pool_wait;
+    struct cf_warm *warm;   /* kept for us, not used yet */
+    struct cf_pace_ticket ticket;
+    bool pace_wanted;       /* the sandbox's row waits for its turn */
+
     struct cf_voice *voice; /* or NULL: no journal */
     struct cf_engine *engine;
     bool connect_pending, image_pending, image_given_up, sandbox_pending, begun;
@@ -167,6 +174,11 @@ struct cf_run {
 };
 
 /* hall.c */
+int cf_hall_open(uv_loop_t *loop, struct cf_pool *pool, const char *release_json, size_t release_len,
+                 const char *options_json, size_t options_len, const struct cf_run_host *host, struct cf_run **ret_run,
+                 struct cf_error *err);
+int cf_hall_check_sigpipe(struct cf_error *err);
+int cf_hall_check_image(const struct cf_release *release, const struct cf_run_options *options, struct cf_error *err);
 void cf_hall_kick(struct cf_run *run);
 void cf_hall_fail(struct cf_run *run, const struct cf_error *err); /* the run cannot go on */
 void cf_hall_session_ready(struct cf_run *run);

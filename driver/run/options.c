@@ -63,6 +63,9 @@ static const struct row rows[] = {
     {"journal", "thread_id", TEXT, AT(thread_id), 0, 1024, {0}},
     {"journal", "claim_paths", LIST, AT(claim_paths), 0, 0, {0}},
     {"journal", "claim_ms", COUNT, AT(claim_ms), 3000, DAY_MS, {0}},
+    {"pool", "creates", COUNT, AT(pool_creates), 1, 1000, {0}},
+    {"pool", "warm", COUNT, AT(pool_warm), 0, 10000, {0}},
+    {"pool", "ttl_ms", COUNT, AT(pool_ttl_ms), 1000, DAY_MS, {0}},
     {"limits", "collect_bytes", COUNT, AT(collect_bytes), 0, 1e15, {0}},
     {"limits", "collect_entries", COUNT, AT(collect_entries), 1, 1000000, {0}},
     {"limits", "memory_bytes", COUNT, AT(memory_bytes), 6291456, 1e15, {0}},
@@ -164,7 +167,8 @@ read_group(json_t *object, const char *group, struct cf_run_options *options, st
     {
         const struct row *row = NULL;
         bool is_group = group == NULL && (strcmp(name, "limits") == 0 || strcmp(name, "deadlines_ms") == 0 ||
-                                          strcmp(name, "hooks") == 0 || strcmp(name, "journal") == 0);
+                                          strcmp(name, "hooks") == 0 || strcmp(name, "journal") == 0 ||
+                                          strcmp(name, "pool") == 0);
         if (json_is_null(value))
             continue;
         if (is_group && json_is_object(value)) {
@@ -355,6 +359,7 @@ cf_run_options_decode(const char *json, size_t len, struct cf_run_options *optio
     options->grace_ms = 10000;
     options->drain_ms = 10000;
     options->hook_ms = 60000;
+    options->pool_ttl_ms = 3600000;
     options->collect_bytes = 1ull << 30;
     options->collect_entries = 100000;
     options->claim_ms = 120000;
@@ -366,6 +371,7 @@ cf_run_options_decode(const char *json, size_t len, struct cf_run_options *optio
         return cf_error_set(err, CF_ERROR_CONFIG, 0, "options: not a JSON object");
     if (read_group(options->json, NULL, options, err) < 0)
         return -1;
+    options->has_pool = json_object_get(options->json, "pool") != NULL;
     if (options->state_in != NULL)
         options->continues = true;
     if (check_env(options->env, err) < 0 || check_files(options->files, err) < 0 ||

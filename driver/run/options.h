@@ -47,6 +47,8 @@ struct cf_run_options {
     json_t *hooks[CF_HOOK_PHASES]; /* each a text or a list of texts (an exact argv), or NULL */
     bool hooks_go_on;         /* on_failure: continue */
     uint64_t hook_ms;
+    bool has_pool;            /* "pool" is there: only cf_pool_open knows what to do with it */
+    uint64_t pool_creates, pool_warm, pool_ttl_ms; /* creates 0: from the engine's cores */
     /* what the run says of itself; all or none of the first five */
     const char *journal, *identity; /* a directory, a file */
     const char *repository_id, *thread_id;

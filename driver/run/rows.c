@@ -6,6 +6,7 @@
 #include "run/hall.h"
 
 #include "base/clock.h"
+#include "base/ids.h"
 #include "base/str.h"
 #include "json/json.h"
 
@@ -69,6 +70,18 @@ on_connected(void *user, int status, const struct cf_error *err)
     cf_steps_settle(&run->steps, status);
 }
 
+static void
+on_pool_ready(struct cf_pool_wait *wait, const struct cf_error *err)
+{
+    struct cf_run *run = cf_container_of(wait, struct cf_run, pool_wait);
+
+    if (err != NULL)
+        run->steps.err = *err;
+    else
+        run->engine = run->pool->engine;
+    cf_steps_settle(&run->steps, err != NULL ? -1 : 0);
+}
+
 static int
 engine_start(struct cf_steps *steps, struct cf_error *err)
 {
@@ -77,6 +90,11 @@ engine_start(struct cf_steps *steps, struct cf_error *err)
                                               .docker_config_dir = run->options.docker_config_dir,
                                               .log = &run->log};
 
+    if (run->pool != NULL) {
+        run->pool_wait.on_ready = on_pool_ready;
+        cf_pool_await(run->pool, &run->pool_wait);
+        return 0;
+    }
     if (cf_engine_open(run->loop, &options, &run->engine, err) < 0)
         return -1;
     run->connect_pending = true;
@@ -91,8 +109,10 @@ engine_abort(struct cf_steps *steps)
 {
     struct cf_run *run = cf_run_of(steps);
 
-    if (!run->connect_pending)
+    if (!run->connect_pending && !run->pool_wait.is_waiting)
         return;
+    if (run->pool != NULL)
+        cf_pool_forget(run->pool, &run->pool_wait);
     run->connect_pending = false;
     cf_steps_settle(steps, -1);
 }
@@ -111,6 +131,8 @@ engine_undo(struct cf_steps *steps, struct cf_error *err)
 {
     struct cf_run *run = cf_run_of(steps);
 
+    if (run->pool != NULL)
+        run->engine = NULL; /* the pool's */
     if (run->engine == NULL)
         cf_steps_settle(steps, 0);
     else
@@ -125,10 +147,15 @@ owner_start(struct cf_steps *steps, struct cf_error *err)
 {
     struct cf_run *run = cf_run_of(steps);
 
-    if (cf_owner_open(run->options.state_dir, &run->owner, err) < 0 ||
-        cf_owner_run_begin(run->owner, run->id, err) < 0)
+    if (run->pool != NULL)
+        run->owner = run->pool->owner;
+    else if (cf_owner_open(run->options.state_dir, &run->owner, err) < 0)
         return -1;
-    run->owner_begun = true;
+    if (run->warm == NULL) { /* a warm sandbox has its lock file */
+        if (cf_owner_run_begin(run->owner, run->id, err) < 0)
+            return -1;
+        run->owner_begun = true;
+    }
     cf_steps_settle(steps, 0);
     return 0;
 }
@@ -141,7 +168,8 @@ owner_undo(struct cf_steps *steps, struct cf_error *err)
     if (run->owner_begun)
         cf_owner_run_end(run->owner, run->id);
     run->owner_begun = false;
-    cf_owner_close(run->owner);
+    if (run->pool == NULL)
+        cf_owner_close(run->owner);
     run->owner = NULL;
     cf_steps_settle(steps, 0);
     return 0;
@@ -171,7 +199,7 @@ reap_start(struct cf_steps *steps, struct cf_error *err)
     struct cf_run *run = cf_run_of(steps);
     struct cf_error why;
 
-    if (!run->options.skip_reap) {
+    if (!run->options.skip_reap && run->pool == NULL) {
         if (cf_reap_open(run->loop, run->engine, run->owner, false, false, REAP_MS, on_reaped, run, &why) == 0)
             run->reap_pending = true;
         else
@@ -236,9 +264,25 @@ image_done(void *user, int status, const struct cf_image_facts *facts, const cha
 }
 
 static int64_t
-deadline_unix(const struct cf_run *run)
+deadline_unix(const struct cf_run_options *options)
 {
-    return cf_clock_unix() + (int64_t)((run->options.whole_ms + run->options.grace_ms) / 1000) + 600;
+    return cf_clock_unix() + (int64_t)((options->whole_ms + options->pool_ttl_ms * options->has_pool + options->grace_ms) / 1000) + 600;
+}
+
+void
+cf_rows_image_options(const struct cf_release *release, const struct cf_run_options *options,
+                      struct cf_image_options *ret_options)
+{
+    *ret_options = (struct cf_image_options){
+        .reference = options->build_context == NULL ? release->image : NULL,
+        .build_context = options->build_context,
+        .dockerfile = options->dockerfile,
+        .architecture = release->architecture,
+        .pull = (enum cf_pull_policy)options->pull,
+        .registry_all_interfaces = options->registry_all_interfaces,
+        .registry_host = options->registry_host,
+        .deadline_unix = deadline_unix(options),
+    };
 }
 
 static int
@@ -249,22 +293,19 @@ image_start(struct cf_steps *steps, struct cf_error *err)
                                                   .on_warning = image_warning,
                                                   .on_done = image_done};
     struct cf_run *run = cf_run_of(steps);
-    const struct cf_image_options options = {
-        .engine = run->engine,
-        .owner = run->owner,
-        .run_id = run->id,
-        .reference = run->options.build_context == NULL ? run->release.image : NULL,
-        .build_context = run->options.build_context,
-        .dockerfile = run->options.dockerfile,
-        .architecture = run->release.architecture,
-        .pull = (enum cf_pull_policy)run->options.pull,
-        .registry_all_interfaces = run->options.registry_all_interfaces,
-        .registry_host = run->options.registry_host,
-        .deadline_unix = deadline_unix(run),
-        .deadline_ms = cf_hall_left_ms(run),
-        .log = &run->log,
-    };
+    struct cf_image_options options;
 
+    if (run->pool != NULL) {
+        run->image_facts = run->pool->image_facts;
+        cf_steps_settle(steps, 0);
+        return 0;
+    }
+    cf_rows_image_options(&run->release, &run->options, &options);
+    options.engine = run->engine;
+    options.owner = run->owner;
+    options.run_id = run->id;
+    options.deadline_ms = cf_hall_left_ms(run);
+    options.log = &run->log;
     run->image_pending = true;
     return cf_image_open(run->loop, &options, &events, run, &run->image, err);
 }
@@ -409,6 +450,14 @@ relay_undo(struct cf_steps *steps, struct cf_error *err)
 /* ---- sandbox ---------------------------------------------------------------------------- */
 
 static void
+leave_pace(struct cf_run *run)
+{
+    run->pace_wanted = false;
+    if (run->pool != NULL)
+        cf_pace_leave(&run->pool->pace, &run->ticket);
+}
+
+static void
 sandbox_step(void *user, const char *name, uint64_t took_ms)
 {
     cf_hall_phase(user, "sandbox", name, took_ms);
@@ -421,6 +470,7 @@ sandbox_ready(void *user)
 
     run->isolation = cf_sandbox_isolation(run->sandbox);
     run->limits = cf_sandbox_limits_json(run->sandbox);
+    leave_pace(run);
     if (!run->sandbox_pending)
         return;
     run->sandbox_pending = false;
@@ -456,36 +506,106 @@ sandbox_event(void *user, const char *name, json_t *event)
     cf_hall_fail(run, &why);
 }
 
+static const struct cf_sandbox_events sandbox_events = {.on_step = sandbox_step,
+                                                        .on_ready = sandbox_ready,
+                                                        .on_failed = sandbox_failed,
+                                                        .on_door = cf_doors_on_door,
+                                                        .on_event = sandbox_event};
+
+void
+cf_rows_sandbox_options(const struct cf_release *release, const struct cf_run_options *options,
+                        struct cf_sandbox_options *ret_options)
+{
+    *ret_options = (struct cf_sandbox_options){
+        .entrypoint = release->entrypoint,
+        .working_directory = release->working_directory,
+        .platform_arch = release->architecture,
+        .limits = {options->memory_bytes, options->cpus, options->pids, options->nofile, options->disk_bytes},
+        .relay_port = options->relay_port,
+        .whole_timeout_ms = options->whole_ms,
+        .grace_ms = options->grace_ms,
+        .start_timeout_ms = options->start_ms,
+        .init_program = cf_init_start,
+        .init_program_len = (size_t)(cf_init_end - cf_init_start),
+    };
+}
+
+static int
+open_sandbox(struct cf_run *run, struct cf_error *err)
+{
+    struct cf_sandbox_options options;
+
+    cf_rows_sandbox_options(&run->release, &run->options, &options);
+    options.engine = run->engine;
+    options.owner = run->owner;
+    options.run_id = run->id;
+    options.image_id = run->image_facts->id;
+    options.log = &run->log;
+    run->sandbox_pending = true;
+    return cf_sandbox_open(run->loop, &options, &sandbox_events, run, &run->sandbox, err);
+}
+
+/* The warm one becomes ours, with its id and its lock file. When it was lost since it was kept, the
+ * run goes on under an id of its own. */
+static int
+use_warm(struct cf_run *run, struct cf_error *err)
+{
+    struct cf_warm *warm = run->warm;
+
+    if (run->owner_begun)
+        cf_owner_run_end(run->owner, run->id);
+    memcpy(run->id, warm->run_id, sizeof run->id);
+    run->warm = NULL;
+    run->sandbox = cf_warm_use(warm, &sandbox_events, run, &run->log);
+    run->owner_begun = true;
+    if (run->sandbox != NULL) {
+        sandbox_ready(run);
+        return 0;
+    }
+    cf_warm_return(warm);
+    cf_id_make("run_", run->id, sizeof run->id);
+    run->owner_begun = cf_owner_run_begin(run->owner, run->id, err) == 0;
+    return run->owner_begun ? 0 : -1;
+}
+
+/* One that is ready, or the engine's time to make one. */
+static int
+find_sandbox(struct cf_run *run, struct cf_error *err)
+{
+    if (run->warm == NULL)
+        run->warm = cf_warm_keep(run->pool, run);
+    if (run->warm != NULL && use_warm(run, err) < 0)
+        return -1;
+    if (run->sandbox != NULL) {
+        cf_steps_settle(&run->steps, 0);
+        return 0;
+    }
+    if (run->ticket.is_inside)
+        return open_sandbox(run, err);
+    run->pace_wanted = true;
+    cf_pace_enter(&run->pool->pace, &run->ticket);
+    return 0;
+}
+
+static void
+on_turn_to_open(struct cf_pace_ticket *ticket)
+{
+    struct cf_run *run = cf_container_of(ticket, struct cf_run, ticket);
+
+    run->pace_wanted = false;
+    if (find_sandbox(run, &run->steps.err) < 0)
+        cf_steps_settle(&run->steps, -1);
+}
+
 static int
 sandbox_start(struct cf_steps *steps, struct cf_error *err)
 {
-    static const struct cf_sandbox_events events = {.on_step = sandbox_step,
-                                                    .on_ready = sandbox_ready,
-                                                    .on_failed = sandbox_failed,
-                                                    .on_door = cf_doors_on_door,
-                                                    .on_event = sandbox_event};
     struct cf_run *run = cf_run_of(steps);
-    const struct cf_run_options *o = &run->options;
-    const struct cf_sandbox_options options = {
-        .engine = run->engine,
-        .owner = run->owner,
-        .run_id = run->id,
-        .image_id = run->image_facts->id,
-        .entrypoint = run->release.entrypoint,
-        .working_directory = run->release.working_directory,
-        .platform_arch = run->release.architecture,
-        .limits = {o->memory_bytes, o->cpus, o->pids, o->nofile, o->disk_bytes},
-        .relay_port = o->relay_port,
-        .whole_timeout_ms = o->whole_ms,
-        .grace_ms = o->grace_ms,
-        .start_timeout_ms = o->start_ms,
-        .init_program = cf_init_start,
-        .init_program_len = (size_t)(cf_init_end - cf_init_start),
-        .log = &run->log,
-    };
 
-    run->sandbox_pending = true;
-    return cf_sandbox_open(run->loop, &options, &events, run, &run->sandbox, err);
+    if (run->pool == NULL)
+        return open_sandbox(run, err);
+    run->ticket.on_turn = on_turn_to_open;
+    return find_sandbox(run, err);
 }
 
 static void
@@ -493,8 +613,10 @@ sandbox_abort(struct cf_steps *steps)
 {
     struct cf_run *run = cf_run_of(steps);
 
-    if (!run->sandbox_pending)
+    if (!run->sandbox_pending && !run->pace_wanted)
         return;
+    if (run->pace_wanted)
+        leave_pace(run);
     run->sandbox_pending = false;
     cf_steps_settle(steps, -1);
 }
@@ -505,8 +627,21 @@ on_sandbox_closed(void *user, const struct cf_teardown *teardown)
     struct cf_run *run = user;
 
     run->sandbox = NULL;
+    leave_pace(run);
     take_teardown(run, teardown);
     cf_steps_settle(&run->steps, 0);
+}
+
+static void
+close_sandbox(struct cf_run *run)
+{
+    cf_sandbox_close(run->sandbox, run->close_grace_ms, on_sandbox_closed, run);
+}
+
+static void
+on_turn_to_close(struct cf_pace_ticket *ticket)
+{
+    close_sandbox(cf_container_of(ticket, struct cf_run, ticket));
 }
 
 static int
@@ -516,10 +651,14 @@ sandbox_undo(struct cf_steps *steps, struct cf_error *err)
 
     run->lane->release(run);
     if (run->sandbox == NULL) {
+        leave_pace(run);
         cf_steps_settle(steps, 0);
-        return 0;
+    } else if (run->pool == NULL || run->ticket.is_inside) {
+        close_sandbox(run);
+    } else {
+        run->ticket.on_turn = on_turn_to_close;
+        cf_pace_enter(&run->pool->pace, &run->ticket);
     }
-    cf_sandbox_close(run->sandbox, run->close_grace_ms, on_sandbox_closed, run);
     return 0;
 }
 
@@ -808,7 +947,7 @@ void
 cf_rows_hurry(struct cf_run *run)
 {
     if (run->sandbox != NULL && run->steps.running && &cf_rows[run->steps.at] == &cf_rows[CF_ROW_SANDBOX])
-        cf_sandbox_close(run->sandbox, run->close_grace_ms, on_sandbox_closed, run);
+        close_sandbox(run);
     if (run->lane_closing && run->close_grace_ms < LINGER_MS)
         cf_rows_lane_gone(run);
     if (run->end_wanted) {

@@ -386,6 +386,15 @@ cf_sandbox_open(uv_loop_t *loop, const struct cf_sandbox_options *options,
     return 0;
 }
 
+void
+cf_sandbox_hand_over(struct cf_sandbox *sb, const struct cf_sandbox_events *events, void *user,
+                     const struct cf_log *log)
+{
+    sb->events = *events;
+    sb->user = user;
+    sb->log = sb->options.log = sb->steps.log = log;
+}
+
 struct cf_link *
 cf_sandbox_link(struct cf_sandbox *sb)
 {

@@ -74,6 +74,10 @@ struct cf_sandbox_events {
 CF_CHECKED int cf_sandbox_open(uv_loop_t *loop, const struct cf_sandbox_options *options,
                                const struct cf_sandbox_events *events, void *user,
                                struct cf_sandbox **ret_sandbox, struct cf_error *err);
+/* A sandbox that is ready and in which nothing was spawned yet goes to another owner: its events
+ * and words go there from now on. on_ready does not come again. */
+void cf_sandbox_hand_over(struct cf_sandbox *sandbox, const struct cf_sandbox_events *events, void *user,
+                          const struct cf_log *log);
 struct cf_link *cf_sandbox_link(struct cf_sandbox *sandbox);
 const char *cf_sandbox_working_directory(const struct cf_sandbox *sandbox); /* the real path */
 const char *cf_sandbox_container_id(const struct cf_sandbox *sandbox); /* NULL before create */

@@ -6,18 +6,18 @@
  *     if (driver == NULL || driver->abi_major != CF_ABI_MAJOR) ...refuse it...
  *
  * The shared object exports that one symbol. What the verbs do, who owns what, and when
- * callbacks come is said in cfrunner/run.h: each entry of the table is the function of that
- * name.
+ * callbacks come is said in cfrunner/run.h and cfrunner/pool.h: each entry of the table is the
+ * function of that name.
  *
  * How the two sides grow apart without breaking:
- *   - Structs only ever get members at their end, and begin with their size (and, in the table
- *     and in cf_run_host, major and minor): 8 bytes that never change.
- *   - Major differs: each side refuses the other. The driver does so in `setup` and
- * `run_open`.
+ *   - Structs only ever get members at their end, and begin with their size (and, where a host
+ * says who it is, major and minor): 8 bytes that never change.
+ *   - Major differs: each side refuses the other. The driver does so in `setup`, `run_open`
+ * and `pool_open`.
  *   - Minor or size differs: use what both have. A host tests CF_DRIVER_HAS(driver, verb)
- * before a verb that its oldest driver may lack; the driver takes a missing tail of
- * cf_run_host as NULL and never reads past its size; a longer one is read as far as it is
- * known. A callback's struct (cf_observation) says its size too.
+ * before a verb that its oldest driver may lack; the driver takes a missing tail of a host's
+ * table as NULL and never reads past its size; a longer one is read as far as it is known. A
+ * callback's struct (cf_observation, cf_pool_state) says its size too.
  *   - cf_error has no size: it is as it is for all of major 1.
  *
  * The host keeps the shared object loaded until on_closed of its last run has returned;
@@ -32,6 +32,7 @@
 #include <cfrunner/error.h>
 #include <cfrunner/memory.h>
 #include <cfrunner/observation.h>
+#include <cfrunner/pool.h>
 #include <cfrunner/run.h>
 #include <cfrunner/version.h>
 
@@ -78,6 +79,16 @@ struct cf_driver {
                                size_t len, struct cf_error *err);
     void (*run_resume)(struct cf_run *run);
     void (*run_close)(struct cf_run *run, uint64_t grace_ms, const struct cf_error *why);
+
+    int (*pool_open)(struct uv_loop_s *loop, const char *release_json, size_t release_len,
+                     const char *options_json, size_t options_len,
+                     const struct cf_pool_host *host, struct cf_pool **ret_pool,
+                     struct cf_error *err);
+    int (*pool_run_open)(struct cf_pool *pool, const char *options_json, size_t options_len,
+                         const struct cf_run_host *host, struct cf_run **ret_run,
+                         struct cf_error *err);
+    void (*pool_state)(const struct cf_pool *pool, struct cf_pool_state *state);
+    void (*pool_close)(struct cf_pool *pool, uint64_t grace_ms);
 
     /* Words for numbers; static storage. */
     const char *(*error_type)(enum cf_error_kind kind);

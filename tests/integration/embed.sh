@@ -120,9 +120,9 @@ check "the page has every command (missing: $missing)" test -z "$missing"
 missing=$(grep -rhoE 'getenv\("[A-Z_]+"\)|env_is_set\("[A-Z_]+"\)' driver | grep -oE '[A-Z][A-Z_]+' | sort -u | while read -r v; do grep -qw "$v" "$WORK/page" || echo "$v"; done)
 check "the page has every variable (missing: $missing)" test -z "$missing"
 for code in 0 1 2 3 4 5 130; do check "the page has exit code $code" grep -qx ".B $code" driver/cli/cfrunner.1; done
-missing=$(grep -ohE '\bcf_run_[a-z_]+\(' include/cfrunner/run.h | sort -u | while read -r f; do grep -q "$f" driver/plugin/cfrunner-driver.3 || echo "$f"; done)
+missing=$(grep -ohE '\bcf_(run|pool)_[a-z_]+\(' include/cfrunner/run.h include/cfrunner/pool.h | sort -u | while read -r f; do grep -q "$f" driver/plugin/cfrunner-driver.3 || echo "$f"; done)
 check "the driver's page has every call (missing: $missing)" test -z "$missing"
-missing=$(grep -ohE '\(\*on_[a-z_]+' include/cfrunner/run.h | tr -d '(*' | sort -u | while read -r f; do grep -qw "$f" driver/plugin/cfrunner-driver.3 || echo "$f"; done)
+missing=$(grep -ohE '\(\*on_[a-z_]+' include/cfrunner/run.h include/cfrunner/pool.h | tr -d '(*' | sort -u | while read -r f; do grep -qw "$f" driver/plugin/cfrunner-driver.3 || echo "$f"; done)
 check "the driver's page has every callback (missing: $missing)" test -z "$missing"
 if command -v man >/dev/null 2>&1 && command -v groff >/dev/null 2>&1; then
     for page in driver/cli/cfrunner.1 driver/plugin/cfrunner-driver.3; do

@@ -259,8 +259,7 @@ START_TEST(a_host_too_short_to_be_one_is_refused)
 
     set_up();
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    for (uint32_t size = 8; size < offsetof(struct cf_run_host, on_phase) + sizeof(void *);
-         size++) {
+    for (uint32_t size = 8; size <= offsetof(struct cf_run_host, on_phase); size += 8) {
         table.size = size;
         ck_assert_int_eq(open_run(&host, &loop, at_the_edge(&table, size), &err), -1);
     }

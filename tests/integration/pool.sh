@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Many runs of one release through a pool: shared, paced, warm; stopped in order, and not at all in order.
+. tests/integration/lib.sh
+
+image='"image":"build-context.invalid/ephemeral@sha256:0000000000000000000000000000000000000000000000000000000000000000"'
+RELEASE="{$image"',"protocol":"acp-v1","entrypoint":"/opt/custom/bin/acp-agent","arguments":["--stdio"],"working_directory":"/workspace"}'
+FAULTY="{$image"',"protocol":"oneshot-v1","entrypoint":"/opt/fault/bin/fault","argv":["stall"],"prompt_transport":"stdin","output_mode":"text"}'
+options() { printf '{"build_context":"%s","state_dir":"%s/state","limits":{"memory_bytes":67108864,"pids":64},"pool":%s}' "$CTX/$1" "$WORK" "$2"; }
+pool() { timeout -k 5 "${CF_TEST_TIMEOUT:-120}" "$B/tests/examples/pool" "$@" >"$WORK/out" 2>"$WORK/err"; }
+last() { tail -n 1 "$WORK/out" | jq -e "$1" >/dev/null; }
+ours() { engine "/containers/json?filters=%7B%22label%22%3A%5B%22com.checkfu.runner%22%5D%7D" | jq -r '.[].Id'; }
+await() { local i; for ((i = 0; i < 300; i++)); do "$@" && return 0; sleep 0.1; done; return 1; }
+count_is() { [ "$(ours | grep -c .)" -ge "$1" ]; }
+
+if pool "$RELEASE" "$(options acp-harness '{}')" '{"text":"hello"}' runs=7 at_once=3; then ok "7 runs, 3 at a time"; else bad "7 runs" "$(cat "$WORK/err")"; fi
+check "all were ok, never more than 3 open, teardown proven" last '.ok == 7 and .failed == 0 and .most_open == 3 and .teardown_proven'
+audit "pool"
+
+pool "$RELEASE" "$(options acp-harness '{"warm":3}')" '{"text":"hello"}' runs=3 at_once=3 settle=1
+check "3 runs from 3 warm sandboxes" last '.ok == 3 and .teardown_proven'
+cold=$("$B/tests/examples/pool" "$RELEASE" "$(options acp-harness '{}')" '{"text":"hello"}' runs=3 at_once=3 2>/dev/null | tail -n 1 | jq .first_ms.p50)
+check "a warm one's first observation ($(tail -n 1 "$WORK/out" | jq .first_ms.p50) ms) comes in a third of a cold one's ($cold ms)" \
+    last ".first_ms.p50 * 3 < $cold"
+audit "warm"
+
+pool "$RELEASE" "$(options acp-harness '{"warm":2,"creates":1}')" '{"text":"hello"}' runs=8 at_once=4
+check "more runs than warm sandboxes, one made at a time" last '.ok == 8 and .most_open == 4 and .teardown_proven'
+pool "$RELEASE" "$(options acp-harness '{}')" '{"text":"hello"}' runs=4 at_once=4 memory=140000000
+check "memory admits two at a time" last '.ok == 4 and .most_open == 2'
+pool "$RELEASE" "$(options acp-harness '{}')" '{"text":"hello"}' memory=1000000
+check "a sandbox that can never be admitted is refused" grep -q 'not even one' "$WORK/err"
+
+# A warm sandbox that is removed by somebody is replaced, and no run sees it.
+pool "$RELEASE" "$(options acp-harness '{"warm":2}')" '{"text":"hello"}' runs=40 at_once=1 & running=$!
+await count_is 2
+victim=$(ours | head -n 1)
+curl -s --unix-socket "${DOCKER_HOST#unix://}" -X DELETE "http://d/v1.41/containers/$victim?force=1" >/dev/null
+wait $running
+check "a sandbox removed by somebody costs at most its own run" last '.ok >= 39 and .failed <= 1'
+audit "removed by somebody"
+
+# A clean stop, in the middle of turns and with warm sandboxes standing.
+"$B/tests/examples/pool" "$FAULTY" "$(options fault '{"warm":2}')" '{"text":"hello"}' runs=20 at_once=3 >"$WORK/out" 2>"$WORK/err" & running=$!
+await count_is 5
+kill -TERM $running; wait $running; got=$?
+check "SIGTERM: exit 130 (was $got)" test $got = 130
+check "SIGTERM: what was open ended in order" last '.teardown_proven and .most_open == 3'
+audit "SIGTERM"
+
+# Killed: the kernel lets go of the lock files, cf-init sees the end of its stream, reap finds the rest.
+"$B/tests/examples/pool" "$FAULTY" "$(options fault '{"warm":2}')" '{"text":"hello"}' runs=20 at_once=3 >"$WORK/out" 2>"$WORK/err" & running=$!
+await count_is 5
+kill -KILL $running; wait $running 2>/dev/null
+none_runs() { ! count_is 1; }
+check "SIGKILL: nothing runs on" await none_runs
+cf "SIGKILL: reap" 0 reap --state-dir "$WORK/state"
+audit "SIGKILL, then reap"
+check "SIGKILL, then reap: no lock file is left" test -z "$(ls "$WORK/state/runs")"
+finish
