@@ -63,6 +63,10 @@ cf "a dialect that the release does not state" 1 test oci --name d --build-conte
 is "the refusal is in the ledger" '[.model_calls[] | select(.refused != null)] | length > 0'
 audit "dialects"
 
+# The registry on every interface: said loudly, and it works.
+cf "registry on all interfaces" 0 test oci "${ACP[@]}" --json --allow-registry-all-interfaces
+is "registry on all interfaces: the exposure is told" '[.findings[] | select(.id == "exposure")] | length == 1'
+
 # Limits and environment.
 cf "limits are in the result" 0 test oci "${ACP[@]}" --json --memory 256m --cpus 1 --pids 64
 is "limits: in force" '.limits | tostring | test("268435456")'
