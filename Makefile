@@ -232,6 +232,9 @@ $(B)/tests/harness/test_%: $(B)/tests/harness/test_%.o $(SUPPORT) $(HN_PARTS) $(
 JOBS ?= $(shell nproc)
 ASAN := -O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer
 
+# Programs that integration tests use.
+HELPERS = $(addprefix $(B)/tests/support/,registry drive mcp)
+
 setup:
 	docker/engine/setup
 # A bare machine has no pkg-config when this file is first read: make is called anew after setup.
@@ -241,15 +244,15 @@ test: setup
 	@$(MAKE) --no-print-directory -j$(JOBS) tested
 	docker/engine/with-engine tests/support/run-all $(B) $(B)/asan
 integration:
-	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses examples $(B)/tests/support/registry $(B)/tests/support/drive
+	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses examples $(HELPERS)
 	docker/engine/with-engine tests/support/run-integration $(B)
 bench:
 	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses benches
 	docker/engine/with-engine tests/bench/run $(B)
 .PHONY: tested asan-bins benches unit-bins
-tested: all harnesses examples unit-bins $(B)/tests/support/registry $(B)/tests/support/drive asan-bins
+tested: all harnesses examples unit-bins $(HELPERS) asan-bins
 asan-bins:
-	@$(MAKE) --no-print-directory B=$(B)/asan CFLAGS="$(ASAN)" all harnesses examples unit-bins fuzz-replays $(B)/asan/tests/support/registry $(B)/asan/tests/support/drive $(B)/asan/cf-init-sanitized
+	@$(MAKE) --no-print-directory B=$(B)/asan CFLAGS="$(ASAN)" all harnesses examples unit-bins fuzz-replays $(HELPERS:$(B)/%=$(B)/asan/%) $(B)/asan/cf-init-sanitized
 
 # Two rooms as programs of their own. Their objects stand aside: a program has the name of its
 # source's folder.
@@ -263,14 +266,16 @@ $(B)/tests/support/$(1): $(B)/support-$(1).o $(foreach r,$(1) loop json base,$(c
 -include $(B)/support-$(1).d
 endef
 $(foreach p,registry relay,$(eval $(call support_program,$(p))))
-# A host that listens and answers, over the public door alone.
-$(B)/support-drive.o: tests/support/drive/main.c
+# A host that listens and answers, over the public door alone; and a small MCP server.
+$(B)/support-drive.o $(B)/support-mcp.o: $(B)/support-%.o: tests/support/%/main.c
 	@mkdir -p $(@D)
 	@echo "CC $<"; $(CC) $(OURS) $(CFLAGS) -c -o $@ $<
 $(B)/tests/support/drive: $(B)/support-drive.o $(B)/libcfrunner.a
+$(B)/tests/support/mcp: $(B)/support-mcp.o
+$(B)/tests/support/drive $(B)/tests/support/mcp:
 	@mkdir -p $(@D)
 	@echo "LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
--include $(B)/support-drive.d
+-include $(B)/support-drive.d $(B)/support-mcp.d
 
 # An Engine that fails in the middle, for whole programs.
 $(B)/tests/support/spoiler/main.o: tests/support/engine_proxy.h

@@ -109,8 +109,12 @@ on_request(void *user, struct cf_http_conn *http, const struct cf_http_request *
     copy_line(call->path, sizeof call->path, request->path);
     call->target = request->path;
     call->query = request->query;
-    cf_route_find(relay->dialect_table, relay->dialect_count, relay->dialects, request->path,
-                  &call->route, call->hint);
+    call->mcp = cf_mcp_find(relay, request->path, &call->target);
+    if (call->mcp != NULL)
+        call->route = (struct cf_route){.endpoint = CF_AT_MCP, .codec = &cf_codec_unknown};
+    else
+        cf_route_find(relay->dialect_table, relay->dialect_count, relay->dialects,
+                      request->path, &call->route, call->hint);
     call->row.dialect = call->route.dialect != NULL ? call->route.dialect->id : 0;
     cf_digest_init(&call->digest, &needles);
     call->digest.hits = hits;
@@ -137,7 +141,7 @@ on_body(void *user, struct cf_http_conn *http, const char *bytes, size_t len)
         cf_call_refuse(call, 400, "cap", "%s", call->hint);
         return -1;
     }
-    if (!call->is_body_broken &&
+    if (!call->is_body_broken && call->mcp == NULL &&
         cf_digest_feed(&call->digest, bytes, len, &call->body_error) < 0)
         call->is_body_broken = true;
     return call->forward != NULL ? cf_forward_body(call, bytes, len) : 0;
@@ -252,6 +256,9 @@ on_complete(void *user, struct cf_http_conn *http)
         break;
     case CF_AT_MODEL:
         answer_model_call(call);
+        break;
+    case CF_AT_MCP:
+        cf_forward_start(call);
         break;
     }
 }

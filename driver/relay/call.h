@@ -35,6 +35,13 @@ struct cf_job {
     char *text;        /* a script's, or NULL */
 };
 
+struct cf_mcp {
+    char *name;
+    struct cf_upstream upstream;
+    char *headers[CF_RELAY_MCP_HEADERS + 1];
+    bool ends_in_slash;
+};
+
 struct cf_relay {
     uv_loop_t *loop;
     const struct cf_relay_dialect *dialect_table;
@@ -50,7 +57,9 @@ struct cf_relay {
     struct cf_script script;
     struct cf_upstream upstreams[CF_RELAY_UPSTREAMS];
     unsigned upstream_count;
-    struct cf_http_client *client; /* NULL without upstreams */
+    struct cf_mcp mcp[CF_RELAY_MCP];
+    unsigned mcp_count;
+    struct cf_http_client *client; /* NULL without upstreams and MCP servers */
 
     unsigned turn;
     struct cf_needle prompt, prior;
@@ -93,6 +102,7 @@ struct cf_call {
     char served[CF_DIGEST_MODEL + 1];
     const char *target, *query; /* the path whole, as it came; borrowed from the connection */
     struct cf_route route;
+    const struct cf_mcp *mcp; /* at CF_AT_MCP: the server */
     struct cf_digest digest;
     struct cf_error body_error;
     bool is_body_broken, is_main, is_held, is_counted; /* is_counted: by governance */
@@ -174,6 +184,14 @@ void cf_forward_start(struct cf_call *call);
 void cf_forward_drain(struct cf_call *call); /* the client reads again */
 /* The row gets what the provider's answer told; the rest of it is given up. */
 void cf_forward_close(struct cf_call *call);
+
+/* ---- mcp.c -----------------------------------------------------------------------------------
+ */
+CF_CHECKED int cf_mcp_init(struct cf_mcp *mcp, const struct cf_relay_mcp *from, struct cf_error *err);
+void cf_mcp_release(struct cf_mcp *mcp);
+/* The server whose path this is, and the end of its URL's path; NULL: none. */
+const struct cf_mcp *cf_mcp_find(const struct cf_relay *relay, const char *path,
+                                 const char **ret_target);
 
 /* ---- relay.c
  * -------------------------------------------------------------------------------- */

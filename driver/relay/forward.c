@@ -49,6 +49,8 @@ cf_forward_upstream(const struct cf_call *call)
 {
     const struct cf_relay_dialect *dialect = call->route.dialect;
 
+    if (call->mcp != NULL)
+        return &call->mcp->upstream;
     for (unsigned i = 0; dialect != NULL && i < call->relay->upstream_count; i++)
         if ((call->relay->upstreams[i].dialects & dialect->id) != 0)
             return &call->relay->upstreams[i];
@@ -222,7 +224,7 @@ on_head(void *user, int status)
     f->has_head = true;
     if (call == NULL)
         return;
-    if (status == 401) {
+    if (status == 401 && call->mcp == NULL) {
         refuse_credential(f);
         return;
     }
@@ -510,7 +512,11 @@ make_lines(const struct cf_forward *f, struct lines *lines)
         cf_buf_adds(&line, "anthropic-version: 2023-06-01");
         add_line(lines, &line);
     }
-    if (cf_upstream_credential(f->upstream, call->route.codec->name, &line))
+    for (size_t i = 0; call->mcp != NULL && call->mcp->headers[i] != NULL; i++) {
+        cf_buf_adds(&line, call->mcp->headers[i]);
+        add_line(lines, &line);
+    }
+    if (call->mcp == NULL && cf_upstream_credential(f->upstream, call->route.codec->name, &line))
         add_line(lines, &line);
 }
 
@@ -555,8 +561,9 @@ start(struct cf_forward *f, const char *url, const struct lines *lines, struct c
         .may_http2 = true,
         .buffer_bytes = 16 * 1024,
         .connect_ms = times->connect,
-        .first_byte_ms = times->first_byte,
-        .idle_ms = times->stall,
+        /* a tool takes its time, and an event stream is silent while nothing happens */
+        .first_byte_ms = f->call->mcp != NULL ? 0 : times->first_byte,
+        .idle_ms = f->call->mcp != NULL ? 0 : times->stall,
         .deadline_ms = HOUR_MS,
     };
 

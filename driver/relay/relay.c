@@ -25,6 +25,8 @@ relay_free(struct cf_relay *relay)
     cf_script_release(&relay->script);
     for (unsigned i = 0; i < relay->upstream_count; i++)
         cf_upstream_release(&relay->upstreams[i]);
+    for (unsigned i = 0; i < relay->mcp_count; i++)
+        cf_mcp_release(&relay->mcp[i]);
     for (unsigned i = 0; i < CF_RELAY_JOBS; i++)
         free(relay->jobs[i].text);
     free(relay->private_dir);
@@ -96,16 +98,34 @@ copy_upstreams(struct cf_relay *relay, const struct cf_relay_options *options,
 }
 
 static int
+copy_mcp(struct cf_relay *relay, const struct cf_relay_options *options, struct cf_error *err)
+{
+    if (options->mcp_count > CF_RELAY_MCP)
+        return cf_error_set(err, CF_ERROR_CONFIG, 0, "more than %u MCP servers", CF_RELAY_MCP);
+    for (unsigned i = 0; i < options->mcp_count; i++) {
+        relay->mcp_count++; /* what is half made is released, too */
+        if (cf_mcp_init(&relay->mcp[i], &options->mcp[i], err) < 0)
+            return -1;
+        for (unsigned k = 0; k < i; k++)
+            if (strcmp(relay->mcp[k].name, relay->mcp[i].name) == 0)
+                return cf_error_set(err, CF_ERROR_CONFIG, 0, "two MCP servers are named %s",
+                                    relay->mcp[i].name);
+    }
+    return 0;
+}
+
+static int
 make_parts(struct cf_relay *relay, const struct cf_relay_options *options,
            struct cf_error *err)
 {
     if (copy_options(relay, options, err) < 0 || copy_upstreams(relay, options, err) < 0 ||
+        copy_mcp(relay, options, err) < 0 ||
         cf_govern_init(&relay->govern, options, err) < 0 ||
         cf_script_init(&relay->script, options->script, err) < 0)
         return -1;
     if (cf_ledger_init(&relay->ledger) < 0)
         return cf_error_memory(err);
-    if (relay->upstream_count > 0)
+    if (relay->upstream_count + relay->mcp_count > 0)
         return cf_http_client_open(relay->loop, &relay->client, err);
     return 0;
 }
@@ -381,7 +401,12 @@ cf_relay_revoke(struct cf_relay *relay)
 unsigned
 cf_relay_calls_in_flight(const struct cf_relay *relay)
 {
-    return relay->call_count;
+    unsigned count = relay->call_count;
+    const struct cf_call *call;
+
+    TAILQ_FOREACH(call, &relay->calls, link)
+        count -= call->mcp != NULL && strcmp(call->method, "GET") == 0;
+    return count;
 }
 
 json_t *

@@ -64,8 +64,19 @@ struct cf_relay_upstream { /* a real provider; all copied, the key is wiped when
     const char *url;     /* https://HOST[:PORT][/PATH]; http:// to this machine itself only */
     const char *key;     /* NULL: no credential is sent */
     const char *ca_file; /* its certificate authority; NULL: the system's */
+    bool may_be_plain;   /* http:// to any machine; never with a key */
 };
 #define CF_RELAY_UPSTREAMS 8u
+
+/* An MCP server over HTTP, served at /mcp/NAME; all copied, the headers wiped when the
+ * relay closes. Its calls are rows of the ledger and no model calls. */
+struct cf_relay_mcp {
+    const char *name;           /* 1 to 64 letters, digits, - _ . */
+    const char *url;            /* http:// or https:// */
+    const char *const *headers; /* "Name: value" each, NULL-terminated, added on the way out */
+};
+#define CF_RELAY_MCP 16u
+#define CF_RELAY_MCP_HEADERS 16u
 
 /* What this lease allows in all; 0: no such cap. A call that comes when one is spent is
  * refused for good. Tokens and cost are known when a call has ended: the call that crosses a
@@ -101,6 +112,8 @@ struct cf_relay_options {
     json_t *models, *prices, *script;
     const struct cf_relay_upstream *upstreams; /* none: the replay model answers */
     unsigned upstream_count;
+    const struct cf_relay_mcp *mcp;
+    unsigned mcp_count;
     const char *private_dir; /* where a long request body waits in an unlinked file; NULL:
                                 bodies over 256 KiB cannot go upstream. copied */
     /* when a call has ended; may do anything but close the relay */
@@ -139,6 +152,7 @@ void cf_relay_forget(struct cf_relay *relay, struct cf_http_conn *conn);
 
 /* The lease ends: every later request gets 401 and a ledger row. */
 void cf_relay_revoke(struct cf_relay *relay);
+/* Without the event streams of MCP servers, which stay open while nothing happens. */
 unsigned cf_relay_calls_in_flight(const struct cf_relay *relay);
 /* One row as the ledger writes it; new reference, NULL out of memory. */
 json_t *cf_relay_call_json(const struct cf_relay *relay, const struct cf_relay_call *call);

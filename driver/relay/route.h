@@ -14,7 +14,8 @@ enum cf_endpoint {
     CF_AT_MODELS,       /* /v1/models */
     CF_AT_MODEL,        /* the dialect's own path: a model call */
     CF_AT_COUNT_TOKENS, /* /v1/messages/count_tokens */
-    CF_AT_QUEUE         /* fal_queue: a job's status, stream, result, cancel */
+    CF_AT_QUEUE,        /* fal_queue: a job's status, stream, result, cancel */
+    CF_AT_MCP           /* /mcp/NAME: an MCP server of this run, nobody's dialect */
 };
 
 struct cf_route {

@@ -50,7 +50,7 @@ split_url(struct cf_upstream *upstream, const struct cf_relay_upstream *from,
     for (const char *at = url; *at != '\0'; at++)
         if (*at <= ' ' || *at == 0x7f)
             return bad_url(from, "holds a space or a control character", err);
-    if (is_plain && !is_loopback(authority))
+    if (is_plain && !is_loopback(authority) && (from->key != NULL || !from->may_be_plain))
         return bad_url(from, "would send the key unencrypted", err);
     upstream->origin = strndup(url, (size_t)(path - url));
     len = strlen(path);

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "json/json.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void
@@ -84,14 +85,37 @@ cf_emit_finding(struct cf_run *run, const char *id, uint64_t frame, const char *
         run->host.on_finding(run->host.user, bytes, len);
 }
 
+/* The lease's token goes to the agent where it is given MCP servers; nobody else sees it. A copy
+ * with stars in its place, or NULL: it is not in there. */
+static char *
+without_token(const struct cf_run *run, const char *line, size_t len)
+{
+    const char *token = run->relay != NULL ? cf_relay_token(run->relay) : "";
+    size_t size = strlen(token);
+    const char *at = size > 0 && json_array_size(run->options.mcp) > 0 ? memmem(line, len, token, size) : NULL;
+    char *copy = at != NULL ? malloc(len) : NULL;
+
+    if (copy == NULL)
+        return NULL;
+    memcpy(copy, line, len);
+    for (char *here = copy + (at - line); here != NULL;
+         here = memmem(here, len - (size_t)(here - copy), token, size))
+        memset(here, '*', size);
+    return copy;
+}
+
 void
 cf_emit_frame(struct cf_run *run, bool from_harness, uint64_t number, const char *line, size_t len)
 {
+    cf_auto_free char *copy = NULL;
+
     if (run->host.on_frame == NULL)
         return;
     while (len > 0 && (line[len - 1] == '\n' || line[len - 1] == '\r'))
         len--;
-    run->host.on_frame(run->host.user, from_harness, number, cf_clock_ms() - run->opened_ms, line, len);
+    copy = without_token(run, line, len);
+    run->host.on_frame(run->host.user, from_harness, number, cf_clock_ms() - run->opened_ms,
+                       copy != NULL ? copy : line, len);
 }
 
 /* Start-up and engine trouble may go away by itself; what the harness did wrong does not. */

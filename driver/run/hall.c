@@ -4,6 +4,7 @@
  * the loop; on_kick, with nothing of ours on the stack, carries them out.
  */
 #include "run/hall.h"
+#include "run/mcp.h"
 
 #include "base/clock.h"
 #include "base/ids.h"
@@ -422,7 +423,7 @@ prepare(struct cf_run *run, const char *release_json, size_t release_len, const 
     if (cf_run_options_decode(options_json, options_len, &run->options, err) < 0 ||
         cf_release_decode(release_json, release_len, &run->release, NULL, NULL, err) < 0)
         return -1;
-    if (check_lane_options(run, err) < 0)
+    if (check_lane_options(run, err) < 0 || cf_run_mcp_check(run->options.mcp, err) < 0)
         return -1;
     if (run->options.state_in != NULL && run->release.resume_flag == NULL) {
         (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "a state is given, but this release has no resume flag to continue it");

@@ -4,6 +4,7 @@
  * normalizer frame by frame, on the stack that read it; what it asks goes to lane_acp_*.c.
  */
 #include "run/lane_acp.h"
+#include "run/mcp.h"
 
 #include "base/clock.h"
 #include "base/str.h"
@@ -82,8 +83,8 @@ client_capabilities(const struct cf_run_options *o)
 static json_t *
 session_params(const struct cf_run *run)
 {
-    json_t *mcp = run->options.mcp != NULL ? json_incref(run->options.mcp) : json_array();
-    json_t *params = json_pack("{s:s, s:o}", "cwd", cf_sandbox_working_directory(run->sandbox), "mcpServers", mcp);
+    json_t *params = json_pack("{s:s, s:o}", "cwd", cf_sandbox_working_directory(run->sandbox), "mcpServers",
+                               cf_run_mcp_descriptors(run));
 
     if (params != NULL && run->options.session_meta != NULL)
         (void)json_object_set(params, "_meta", run->options.session_meta);

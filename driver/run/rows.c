@@ -4,6 +4,7 @@
  * once and its undo closes what it had opened; closing means that nothing of it fires any more.
  */
 #include "run/hall.h"
+#include "run/mcp.h"
 
 #include "base/clock.h"
 #include "base/ids.h"
@@ -403,6 +404,8 @@ static int
 relay_start(struct cf_steps *steps, struct cf_error *err)
 {
     struct cf_run *run = cf_run_of(steps);
+    struct cf_run_mcp mcp = {.count = 0};
+    int status;
     struct cf_relay_options options = {
         .dialect_table = run->dialects,
         .dialect_count = CF_COUNT(run->dialects),
@@ -415,7 +418,13 @@ relay_start(struct cf_steps *steps, struct cf_error *err)
     };
 
     fill_dialects(run);
-    if (cf_relay_open(run->loop, &options, &run->relay, err) < 0)
+    status = cf_run_mcp_fill(run, &mcp, err);
+    options.mcp = mcp.servers;
+    options.mcp_count = mcp.count;
+    if (status == 0)
+        status = cf_relay_open(run->loop, &options, &run->relay, err);
+    cf_run_mcp_release(&mcp);
+    if (status < 0)
         return -1;
     cf_steps_settle(steps, 0);
     return 0;

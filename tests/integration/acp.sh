@@ -375,6 +375,31 @@ cf "custody: the next run" 0 run "${AGENT[@]}" --prompt "go on" --resume-state "
 check "custody: it went on from there" grep -q "number seven" "$WORK/cp3"
 cf "no state" 2 run "${AGENT[@]}" --prompt x --resume-state "$WORK/no-such"
 
+# ---- MCP servers, through the relay -------------------------------------------------------------------------------
+"$B/tests/support/mcp" >"$WORK/mcp" 2>&1 & MCP=$!
+for _ in $(seq 50); do MCP_AT=$(head -n 1 "$WORK/mcp"); [ -z "$MCP_AT" ] || break; sleep 0.1; done
+plain
+cf "mcp: the reference harness connects" 0 run "${AGENT[@]}" --prompt x --mcp "tracker=http://$MCP_AT/mcp/" -vv
+check "mcp: the server was asked for its tools" grep -q '"method":"tools/list"' "$WORK/mcp"
+check "mcp: at its own address" grep -q '^POST /mcp/ HTTP/1.1' "$WORK/mcp"
+check "mcp: the lease's token stays here" sh -c "! grep -qi '^authorization' '$WORK/mcp'"
+heard "mcp: the agent is told the relay's address" '"url":"http://127.0.0.1:4180/mcp/tracker"'
+unheard "mcp: the token is in no frame shown" 'Bearer cfr_'
+nd "mcp: rows of the ledger, no model calls" '[.[-1].result.model_calls[] | select(.path == "/mcp/tracker")] | length >= 2 and all(.probe)'
+"$CF" test oci "${AGENT[@]}" --print-plan --mcp "tracker=http://$MCP_AT/mcp" |
+    jq '.options.mcp[0].headers = [{"name":"X-Key","value":"planted-secret"}]' >"$WORK/plan"
+drive "mcp: headers" "$DRIVE" "$WORK/plan" hello
+check "mcp: the author's headers are added outside" grep -q '^X-Key: planted-secret' "$WORK/mcp"
+check "mcp: and are not told to the agent" sh -c "! grep -q planted-secret '$WORK/out'"
+kill "$MCP"
+cf "mcp: a server that is not there" 1 run "${AGENT[@]}" --prompt x --mcp "tracker=http://127.0.0.1:9/mcp"
+cf "mcp: no URL" 2 run "${AGENT[@]}" --prompt x --mcp tracker
+script proper
+cf "mcp: an agent without that transport" 1 run "${SCRIPT[@]}" --prompt x --mcp "tracker=http://127.0.0.1:9/mcp"
+nd "mcp: named" '.[-1].result.error | (.type == "runtime.harness_incompatible") and (.message | contains("tracker"))'
+cf "mcp: the execution locus" 1 test oci "${SCRIPT[@]}" --json --mcp "tracker=http://127.0.0.1:9/mcp"
+is "mcp: a named skip" "$(check_is execution_locus skipped)"
+
 # ---- staged files --------------------------------------------------------------------------------------------------
 printf '# readme\n' >"$WORK/a b.md"; printf '{}' >"$WORK/c.json"
 wire takes-authority 0 --prompt x --prompt y --file "$WORK/a b.md:docs/a b.md" --file "$WORK/c.json:/tmp/c.json"
