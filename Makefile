@@ -280,7 +280,7 @@ $(B)/tests/support/drive $(B)/tests/support/mcp:
 # An Engine that fails in the middle, for whole programs.
 $(B)/tests/support/spoiler/main.o: tests/support/engine_proxy.h
 $(B)/tests/support/spoil: $(B)/tests/support/spoiler/main.o $(call archive,base)
-	@echo "LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs check) $(LIBS)
+	@echo "LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # Faults and normal runs, two at a time, audited after each:  make campaign RUNS=1000 SEED=1
 RUNS ?= 60

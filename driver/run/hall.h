@@ -21,6 +21,7 @@
 #include "run/hooks.h"
 #include "run/image.h"
 #include "run/options.h"
+#include "run/record.h"
 #include "run/pool.h"
 #include "run/release.h"
 #include "run/voice.h"
@@ -45,7 +46,7 @@ struct cf_prompt { /* the turn's wishes, decoded from cf_run_prompt's document *
 };
 
 enum {
-    CF_ROW_VOICE, CF_ROW_ENGINE, CF_ROW_OWNER, CF_ROW_REAP, CF_ROW_IMAGE, CF_ROW_RELAY, CF_ROW_SANDBOX, CF_ROW_FILES,
+    CF_ROW_RECORD, CF_ROW_VOICE, CF_ROW_ENGINE, CF_ROW_OWNER, CF_ROW_REAP, CF_ROW_IMAGE, CF_ROW_RELAY, CF_ROW_SANDBOX, CF_ROW_FILES,
     CF_ROW_HOOKS, CF_ROW_SESSION, CF_ROW_COUNT
 };
 
@@ -105,6 +106,7 @@ struct cf_run {
     bool pace_wanted;       /* the sandbox's row waits for its turn */
 
     struct cf_voice *voice; /* or NULL: no journal */
+    struct cf_recorder *record; /* or NULL: no recording */
     struct cf_engine *engine;
     bool connect_pending, image_pending, image_given_up, sandbox_pending, begun;
     struct cf_owner *owner;
@@ -161,6 +163,8 @@ struct cf_run {
 
     /* for the result */
     struct cf_error error;   /* first failure of the run; kind NONE: none */
+    char at[64];             /* the phase, and its step, entered last */
+    bool engine_was_slow;    /* the whole deadline passed before there was a harness */
     bool failure_told;       /* its observation is out */
     json_t *findings, *turns, *timings, *removed, *left, *isolation, *limits;
     json_t *image_json, *engine_json, *ledger, *relay_totals;

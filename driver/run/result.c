@@ -10,12 +10,16 @@
 #include <string.h>
 
 static json_t *
-error_json(const struct cf_error *err)
+error_json(const struct cf_run *run, const struct cf_error *err)
 {
+    enum cf_blame blame = cf_error_blame(err->kind);
+
+    if (err->kind == CF_ERROR_DEADLINE && run->engine_was_slow)
+        blame = CF_BLAME_ENGINE;
     if (err->kind == CF_ERROR_NONE)
         return json_null();
     return json_pack("{s:s, s:s, s:s, s:s, s:i, s:i}", "type", cf_error_type(err->kind), "message", err->text, "fix",
-                     err->fix, "blame", cf_blame_name(cf_error_blame(err->kind)), "kind", (int)err->kind, "code",
+                     err->fix, "blame", cf_blame_name(blame), "kind", (int)err->kind, "code",
                      err->code);
 }
 
@@ -25,7 +29,7 @@ cf_result_turn(struct cf_run *run, const char *outcome)
     const struct cf_error none = {0};
     json_t *turn = json_pack("{s:i, s:s, s:s?, s:o, s:I, s:b}", "turn", (int)run->turn, "outcome", outcome,
                              "stop_reason", strcmp(outcome, "finished") == 0 ? run->stop_reason : NULL, "error",
-                             error_json(run->turn_failed ? &run->turn_error : &none), "took_ms",
+                             error_json(run, run->turn_failed ? &run->turn_error : &none), "took_ms",
                              (json_int_t)(cf_clock_ms() - run->turn_began_ms), "run_over",
                              run->state >= CF_HALL_DOWN);
     char *text;
@@ -35,6 +39,7 @@ cf_result_turn(struct cf_run *run, const char *outcome)
         return;
     (void)json_array_append(run->turns, turn);
     cf_voice_turn(run, outcome);
+    cf_record_json(run, CF_RECORD_TURN, turn);
     text = cf_json_dump(turn, &len);
     json_decref(turn);
     if (text != NULL && run->host.on_turn != NULL)
@@ -96,7 +101,7 @@ cf_result_make(struct cf_run *run)
     (void)json_object_set_new(result, "schema_version", json_integer(1));
     (void)json_object_set_new(result, "run", json_string(run->id));
     (void)json_object_set_new(result, "status", json_string(run->error.kind == CF_ERROR_NONE ? "ok" : "failed"));
-    (void)json_object_set_new(result, "error", error_json(&run->error));
+    (void)json_object_set_new(result, "error", error_json(run, &run->error));
     (void)json_object_set_new(result, "failure_tail",
                               run->failure_tail != NULL ? json_string(run->failure_tail) : json_null());
     (void)json_object_set_new(result, "protocol", json_string(run->release.is_acp ? "acp-v1" : "oneshot-v1"));
@@ -117,6 +122,7 @@ cf_result_make(struct cf_run *run)
     (void)json_object_set_new(result, "staged", or_null(run->staged));
     (void)json_object_set_new(result, "collected", run->collected != NULL ? json_incref(run->collected) : json_array());
     (void)json_object_set_new(result, "correspondence", cf_voice_json(run));
+    (void)json_object_set_new(result, "recording", cf_record_result(run));
     (void)json_object_set_new(result, "timings_ms", or_null(run->timings));
     (void)json_object_set_new(result, "limits", or_null(run->limits));
     (void)json_object_set_new(result, "isolation", or_null(run->isolation));

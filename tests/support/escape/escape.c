@@ -9,7 +9,7 @@
  *   fill-tmp      fills /tmp, says what stopped it, leaves it full and ends with 0
  *   pipes N       opens N pipes and fills each, says how many, and ends with 0
  *   flood N       N connections to the relay that send garbage and never read
- *   grow PATH N   writes N MiB into PATH, an existing file, says how many it could
+ *   grow PATH N   writes N MiB into PATH, an existing file, says how many it could, and hangs
  *   forge         writes what looks like control frames to every stream it has
  *   euid          ends with 77 when it became root
  *   flee N        N times: makes a copy of itself in a new session and ends, the copies go on
@@ -180,7 +180,7 @@ main(int argc, char **argv)
     if (strcmp(mode, "flood") == 0)
         return flood(count);
     if (strcmp(mode, "grow") == 0 && argc > 3)
-        return grow(argv[2], O_APPEND, atol(argv[3]));
+        return grow(argv[2], O_APPEND, atol(argv[3])) || hang();
     if (strcmp(mode, "forge") == 0)
         return forge();
     if (strcmp(mode, "flee") == 0)
