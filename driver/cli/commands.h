@@ -10,6 +10,7 @@
 int cf_cli_test_oci(int argc, char **argv);
 int cf_cli_run(int argc, char **argv);
 int cf_cli_validate(int argc, char **argv);
+int cf_cli_replay(int argc, char **argv);
 int cf_cli_init(int argc, char **argv);
 int cf_cli_catalog(int argc, char **argv);
 int cf_cli_ps(int argc, char **argv);

@@ -45,6 +45,7 @@ const struct cf_flag cf_launch_table[] = {
     {"--pull", CF_FLAG_TEXT, F(pull), "WHEN", "missing, always or never"},
     {"--permission", CF_FLAG_TEXT, F(permission), "P", "acp requests: deny, allow or end"},
     {"--retention", CF_FLAG_TEXT, F(retention), "R", "durable or ephemeral_zdr"},
+    {"--record", CF_FLAG_TEXT, F(record), "FILE", "write all that happens into FILE, for cfrunner replay"},
     {"--allow-registry-all-interfaces", CF_FLAG_SWITCH, F(registry_all_interfaces), NULL, "see README, limits"},
     {"--registry-host", CF_FLAG_TEXT, F(registry_host), "HOST", "our address as the engine sees it"},
     {"--state-dir", CF_FLAG_TEXT, F(state_dir), "DIR", "lock files of live runs"},
@@ -325,6 +326,7 @@ options_of_flags(const struct cf_launch_flags *f, const struct cf_launch *launch
     set_text(options, "registry_host", f->registry_host);
     set_text(options, "pull", f->pull);
     set_text(options, "retention", f->retention);
+    set_text(options, "record", f->record);
     set_text(options, "permission", f->permission);
     set_text(options, "model", launch->model);
     set_number(options, "relay_port", f->relay_port);

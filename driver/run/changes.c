@@ -255,6 +255,7 @@ tell(struct cf_changes *c)
         if (was_told(c->run, changes[i].event, changes[i].path) ||
             asprintf(&path, "%s/%s", root, changes[i].path) < 0)
             continue;
+        cf_record_call_texts(c->run, CF_CALL_FILE_CHANGED, 0, changes[i].event, path);
         cf_normalizer_file_changed(c->run->normalizer, changes[i].event, path);
     }
     free(changes);

@@ -80,6 +80,8 @@ cf_emit_finding(struct cf_run *run, const char *id, uint64_t frame, const char *
         return;
     }
     bytes = cf_json_dump(finding, &len);
+    if (bytes != NULL)
+        cf_record_put(run, CF_RECORD_FINDING, bytes, len);
     (void)json_array_append_new(run->findings, finding);
     if (bytes != NULL && run->host.on_finding != NULL)
         run->host.on_finding(run->host.user, bytes, len);
@@ -140,5 +142,6 @@ cf_emit_failure(struct cf_run *run, const struct cf_error *err, uint64_t frame)
 {
     if (run->normalizer == NULL)
         return;
+    cf_record_failed(run, err, is_retryable(err->kind), frame);
     cf_normalizer_failed(run->normalizer, err, is_retryable(err->kind), frame);
 }

@@ -72,8 +72,10 @@ tell(struct cf_run *run, enum cf_hook_phase phase, size_t ordinal, enum outcome 
                   (json_int_t)(took_ms < DURATION_MOST_MS ? took_ms : DURATION_MOST_MS), "output",
                   text != NULL ? json_stringn(text, keep) : json_string(""), "output_truncated", is_cut || keep < n);
 
-    if (payload != NULL)
+    if (payload != NULL) {
+        cf_record_call_json(run, CF_CALL_HOOK, 0, payload);
         cf_normalizer_hook(run->normalizer, payload);
+    }
     json_decref(payload);
 }
 

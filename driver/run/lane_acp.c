@@ -54,6 +54,7 @@ acp_send(void *user, const char *line, size_t len)
     struct cf_run *run = user;
     struct cf_error why;
 
+    cf_record_put(run, CF_RECORD_INPUT, line, len);
     if (cf_harness_say(run, line, len) < 0) {
         (void)cf_error_set(&why, CF_ERROR_HARNESS, 0, "the harness does not read its stdin: 96 MiB are waiting");
         cf_hall_fail(run, &why);
@@ -124,6 +125,7 @@ acp_initialized(void *user, json_t *result, uint64_t frame)
     }
     run->capability_set = cf_declaration_admit(envelope, &run->declaration);
     json_decref(envelope);
+    cf_record_call(run, CF_CALL_DECLARE, frame, NULL, 0);
     cf_normalizer_declare(run->normalizer, &run->declaration);
     cf_grammar_declare(run->grammar, &run->declaration);
     start_session(run);
@@ -167,6 +169,7 @@ set_next(struct cf_run *run, uint64_t frame)
     if (call == NULL) {
         uv_timer_stop(&run->phase);
         run->session_step = STEP_OPEN;
+        cf_record_call_json(run, CF_CALL_READY, frame, run->capability_set);
         cf_normalizer_ready(run->normalizer, run->capability_set, frame);
         cf_hall_session_ready(run);
         return;
@@ -204,6 +207,7 @@ acp_update(void *user, json_t *params, json_t *update, uint64_t frame)
 
     if (run->turn_state == CF_TURN_DRAINING)
         uv_timer_again(&run->settle); /* quiet begins anew */
+    cf_record_call(run, CF_CALL_UPDATE, frame, NULL, 0);
     cf_normalizer_update(run->normalizer, params, update, frame);
     if (cf_normalizer_is_lost(run->normalizer)) {
         (void)cf_error_memory(&why);
@@ -341,11 +345,11 @@ proc_stdout(void *user, struct cf_process *process, const char *bytes, size_t le
     if (cf_harness_count_output(run, len) < 0 || run->lane_closing)
         return 0;
     cf_turn_activity(run);
-    if (cf_acp_feed(run->acp, bytes, len) < 0) {
+    if (cf_record_feed_acp(run, bytes, len) < 0) {
         (void)cf_error_memory(&why);
         cf_hall_fail(run, &why);
     }
-    return run->is_paused ? CF_PAUSE : 0;
+    return run->is_paused || cf_record_is_full(run) ? CF_PAUSE : 0;
 }
 
 static int
@@ -381,8 +385,10 @@ lane_over(struct cf_run *run)
 
     if (run->turn_state != CF_TURN_DRAINING)
         uv_timer_stop(&run->settle);
-    if (!run->lane_closing)
+    if (!run->lane_closing) {
+        cf_record_put(run, CF_RECORD_END, NULL, 0);
         cf_acp_end(run->acp); /* a last frame without its line end is read by this */
+    }
     if (run->lane_closing || run->state >= CF_HALL_DOWN)
         return;
     if (run->turn_state == CF_TURN_DRAINING && run->acks_owed == 0) {
@@ -535,6 +541,7 @@ lane_open(struct cf_run *run, struct cf_error *err)
     if (run->side == NULL || run->acp == NULL)
         return cf_error_memory(err);
     clock_handshake(run, STEP_SPAWN, run->options.start_ms);
+    cf_record_spawn(run, (char **)run->release.argv);
     return cf_harness_spawn(run, (char **)run->release.argv, true, &process, err);
 }
 

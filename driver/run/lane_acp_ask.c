@@ -268,6 +268,7 @@ cf_acp_on_permission(struct cf_run *run, const struct cf_acp_permission *permiss
     const char *call = cf_json_str(permission->tool_call, "toolCallId"), *use_id;
     json_t *given;
 
+    cf_record_call(run, CF_CALL_PERMISSION, permission->frame, NULL, 0);
     cf_normalizer_permission(run->normalizer, permission->tool_call, permission->frame);
     if (permission->handle == NULL)
         return; /* the turn is canceled; it was answered so */

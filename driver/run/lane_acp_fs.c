@@ -220,8 +220,11 @@ on_written(void *user, int status, json_t *answer, const struct cf_error *err)
     if (status < 0) {
         refuse_for(job, err);
     } else {
-        if (job->run->turn_state != CF_TURN_NONE)
-            cf_normalizer_file_changed(job->run->normalizer, job->has_existed ? "modify" : "create", job->path);
+        if (job->run->turn_state != CF_TURN_NONE) {
+            const char *event = job->has_existed ? "modify" : "create";
+            cf_record_call_texts(job->run, CF_CALL_FILE_CHANGED, 0, event, job->path);
+            cf_normalizer_file_changed(job->run->normalizer, event, job->path);
+        }
         if (job->handle != NULL)
             (void)cf_acp_answer(job->run->acp, job->handle, NULL);
     }

@@ -98,8 +98,10 @@ on_steer_answered(void *user, json_t *result, json_t *error, uint64_t frame)
                                             "\"delivered\"|\"queued\"|\"refused\"}");
         return;
     }
-    if (run->turn_state != CF_TURN_NONE)
+    if (run->turn_state != CF_TURN_NONE) {
+        cf_record_call_texts(run, CF_CALL_STEERING, frame, steer->id, disposition);
         cf_normalizer_steering(run->normalizer, steer->id, disposition, frame);
+    }
     tell(run, steer, disposition);
     cf_turn_acknowledged(run);
 }
@@ -112,6 +114,7 @@ send_steer(struct cf_run *run, struct cf_steer *steer)
 
     steer->is_sent = steer->was_sent = true;
     steer->sent_ms = cf_clock_ms();
+    cf_record_call(run, CF_CALL_STEER_SENT, 0, steer->id, strlen(steer->id));
     cf_grammar_steer_sent(run->grammar, steer->id);
     owe(run);
     if (params == NULL || cf_acp_request(run->acp, cf_slot_name(CF_SLOT_STEER), params, on_steer_answered, steer, &why) < 0) {
@@ -147,6 +150,7 @@ on_drain_answered(void *user, json_t *result, json_t *error, uint64_t frame)
     run->side->drain_is_pending = false;
     if (result == NULL && error == NULL)
         return;
+    cf_record_call(run, CF_CALL_DRAIN_ANSWERED, 0, disposition, disposition != NULL ? strlen(disposition) : 0);
     cf_grammar_drain_answered(run->grammar, disposition);
     if (run->prompt.hold_ms > 0 && run->turn_state != CF_TURN_NONE)
         cf_relay_release(run->relay);
@@ -194,6 +198,7 @@ send_drain(struct cf_run *run)
     run->side->drain_was_asked = false;
     run->side->drain_is_pending = true;
     run->side->drain_ms = cf_clock_ms();
+    cf_record_call(run, CF_CALL_DRAIN_SENT, 0, NULL, 0);
     cf_grammar_drain_sent(run->grammar);
     owe(run);
     uv_timer_start(&run->phase, on_drain_deadline, run->options.drain_ms, 0);

@@ -124,6 +124,7 @@ oneshot_text(void *user, const char *text, size_t len, uint64_t line)
 {
     struct cf_run *run = user;
 
+    cf_record_call(run, CF_CALL_TEXT, line, NULL, 0);
     cf_normalizer_text(run->normalizer, text, len, line);
 }
 
@@ -133,7 +134,10 @@ oneshot_object(void *user, json_t *object, uint64_t line)
     struct cf_run *run = user;
     struct cf_error why;
 
-    if (!run->turn_failed && cf_normalizer_object(run->normalizer, object, line, &why) < 0) {
+    if (run->turn_failed)
+        return;
+    cf_record_call(run, CF_CALL_OBJECT, line, NULL, 0);
+    if (cf_normalizer_object(run->normalizer, object, line, &why) < 0) {
         run->terminal_frame = line;
         run->turn_failed = true;
         (void)cf_error_wrap(&why, "line %llu", (unsigned long long)line);
@@ -189,9 +193,11 @@ judge(struct cf_run *run)
     struct cf_error why = {0};
     size_t len;
 
+    cf_record_put(run, CF_RECORD_END, NULL, 0);
     cf_oneshot_end(run->oneshot);
     if (run->host.on_frame != NULL)
         (void)cf_lines_end(&run->shown, show_lines, run);
+    cf_record_call(run, CF_CALL_FLUSH, 0, NULL, 0);
     cf_normalizer_flush(run->normalizer, 0);
     (void)cf_normalizer_last_message(run->normalizer, &len);
     if (run->turn_failed)
@@ -312,11 +318,12 @@ proc_stdout(void *user, struct cf_process *process, const char *bytes, size_t le
     cf_turn_activity(run);
     if (run->host.on_frame != NULL)
         (void)cf_lines_feed(&run->shown, bytes, len, show_lines, run);
+    cf_record_put(run, CF_RECORD_OUTPUT, bytes, len);
     if (cf_oneshot_feed(run->oneshot, bytes, len) < 0) {
         (void)cf_error_memory(&why);
         cf_hall_fail(run, &why);
     }
-    return run->is_paused ? CF_PAUSE : 0;
+    return run->is_paused || cf_record_is_full(run) ? CF_PAUSE : 0;
 }
 
 static int
@@ -413,6 +420,10 @@ spawn_turn(struct cf_run *run)
     cf_lines_release(&run->shown);
     cf_lines_init(&run->shown, 1u << 20);
     argv = cf_oneshot_argv(&turn, &why);
+    if (argv != NULL) {
+        cf_record_spawn(run, argv);
+        cf_record_put(run, CF_RECORD_INPUT, run->prompt.text, run->prompt.text_len);
+    }
     if (run->oneshot == NULL || argv == NULL ||
         cf_harness_spawn(run, argv, !run->release.prompt_is_path, &process, &why) < 0) {
         if (run->oneshot == NULL)
@@ -451,6 +462,7 @@ lane_open(struct cf_run *run, struct cf_error *err)
         cf_envelope_oneshot(run->options.is_ephemeral, run->release.is_stream_json, run->release.resume_flag != NULL);
     if (run->capability_set == NULL)
         return cf_error_memory(err);
+    cf_record_call_json(run, CF_CALL_READY, 0, run->capability_set);
     cf_normalizer_ready(run->normalizer, run->capability_set, 0);
     cf_hall_session_ready(run);
     return 0;

@@ -29,6 +29,7 @@ static const struct row rows[] = {
     {NULL, "engine", TEXT, AT(engine), 0, 1024, {0}},
     {NULL, "docker_config_dir", TEXT, AT(docker_config_dir), 0, 4096, {0}},
     {NULL, "state_dir", TEXT, AT(state_dir), 0, 4096, {0}},
+    {NULL, "record", TEXT, AT(record), 0, 4096, {0}},
     {NULL, "build_context", TEXT, AT(build_context), 0, 4096, {0}},
     {NULL, "dockerfile", TEXT, AT(dockerfile), 0, 4096, {0}},
     {NULL, "registry_all_interfaces", FLAG, AT(registry_all_interfaces), 0, 0, {0}},
@@ -374,6 +375,10 @@ cf_run_options_decode(const char *json, size_t len, struct cf_run_options *optio
     options->has_pool = json_object_get(options->json, "pool") != NULL;
     if (options->state_in != NULL)
         options->continues = true;
+    if (options->record != NULL && options->is_ephemeral) {
+        (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "a recording outlives the run, and retention ephemeral_zdr keeps nothing");
+        return cf_error_fix(err, "leave out --record, or run with --retention durable");
+    }
     if (check_env(options->env, err) < 0 || check_files(options->files, err) < 0 ||
         check_config(options->config, err) < 0 || check_journal(options, err) < 0)
         return -1;

@@ -20,6 +20,7 @@ enum cf_hook_phase { CF_HOOK_POST_MATERIALIZE, CF_HOOK_PRE_WRITEBACK, CF_HOOK_PH
 struct cf_run_options {
     json_t *json; /* the document; strings below are borrowed from it */
     const char *name, *engine, *docker_config_dir, *state_dir;
+    const char *record;       /* a file to write what happens into, or NULL */
     const char *build_context, *dockerfile; /* NULL: the release's image */
     bool registry_all_interfaces;
     const char *registry_host;

@@ -257,6 +257,7 @@ cf_harness_exited(struct cf_run *run, const struct cf_exit *exit)
     run->harness.has_exited = true;
     run->harness.exit = *exit;
     keep_exit_facts(run);
+    cf_record_json(run, CF_RECORD_EXIT, run->exit_facts);
 }
 
 void

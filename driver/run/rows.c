@@ -22,6 +22,28 @@
 extern const char cf_init_start[] __asm__("_binary_cf_init_start");
 extern const char cf_init_end[] __asm__("_binary_cf_init_end");
 
+/* ---- recording: before and after anything else -------------------------------------------------------- */
+
+static int
+record_start(struct cf_steps *steps, struct cf_error *err)
+{
+    cf_steps_settle(steps, 0); /* the file is open since the run is */
+    return 0;
+}
+
+static void
+on_sealed(struct cf_run *run)
+{
+    cf_steps_settle(&run->steps, 0);
+}
+
+static int
+record_undo(struct cf_steps *steps, struct cf_error *err)
+{
+    cf_record_seal(cf_run_of(steps), on_sealed);
+    return 0;
+}
+
 /* ---- voice: the claim, before anything else and until all else is gone ------------------------------ */
 
 static void
@@ -49,10 +71,22 @@ voice_abort(struct cf_steps *steps)
     cf_voice_give_up(cf_run_of(steps));
 }
 
+/* The last words name the recording's digest: nothing may be added to it any more. */
+static void
+say_last_words(struct cf_run *run)
+{
+    cf_voice_close(run, on_voice);
+}
+
 static int
 voice_undo(struct cf_steps *steps, struct cf_error *err)
 {
-    cf_voice_close(cf_run_of(steps), on_voice);
+    struct cf_run *run = cf_run_of(steps);
+
+    if (run->voice != NULL)
+        cf_record_seal(run, say_last_words);
+    else
+        say_last_words(run);
     return 0;
 }
 
@@ -372,12 +406,15 @@ static void
 on_call(void *user, const struct cf_relay_call *call)
 {
     struct cf_run *run = user;
-    json_t *row = run->host.on_call != NULL ? cf_relay_call_json(run->relay, call) : NULL;
+    bool is_heard = run->host.on_call != NULL;
+    json_t *row = is_heard || run->record != NULL ? cf_relay_call_json(run->relay, call) : NULL;
     size_t len = 0;
     cf_auto_free char *text = row != NULL ? cf_json_dump(row, &len) : NULL;
 
     json_decref(row);
     if (text != NULL)
+        cf_record_put(run, CF_RECORD_MODEL, text, len);
+    if (text != NULL && is_heard)
         run->host.on_call(run->host.user, text, len);
     cf_turn_activity(run);
 }
@@ -939,6 +976,7 @@ session_undo(struct cf_steps *steps, struct cf_error *err)
 }
 
 const struct cf_step cf_rows[CF_ROW_COUNT] = {
+    {"recording", record_start, record_undo, NULL, 0},
     {"journal", voice_start, voice_undo, voice_abort, 0},
     {"engine", engine_start, engine_undo, engine_abort, 0},
     {"owner", owner_start, owner_undo, NULL, 0},
@@ -978,7 +1016,7 @@ cf_rows_is_silent(const struct cf_run *run, const struct cf_step *row)
 {
     ptrdiff_t at = row - cf_rows;
 
-    return at == CF_ROW_OWNER || at == CF_ROW_REAP || (at == CF_ROW_VOICE && run->voice == NULL) ||
+    return at == CF_ROW_RECORD || at == CF_ROW_OWNER || at == CF_ROW_REAP || (at == CF_ROW_VOICE && run->voice == NULL) ||
            (at == CF_ROW_FILES && !wants_staging(run)) ||
            (at == CF_ROW_HOOKS && !has_hooks(run, CF_HOOK_POST_MATERIALIZE));
 }

@@ -113,6 +113,7 @@ cf_turn_begin(struct cf_run *run)
     cf_relay_turn_begin(run->relay, &relay_turn);
     if (run->prompt.hold_ms > 0)
         cf_relay_hold(run->relay, run->prompt.hold_ms);
+    cf_record_call(run, CF_CALL_TURN_BEGIN, 0, NULL, 0);
     cf_normalizer_turn_begin(run->normalizer);
     cf_grammar_turn_begin(run->grammar);
     uv_timer_start(&run->phase, on_turn_deadline, run->options.turn_ms, 0);
@@ -190,12 +191,15 @@ emit_terminal(struct cf_run *run)
         return "failed";
     }
     if (run->held_action != NULL) {
+        cf_record_call(run, CF_CALL_FLUSH, run->terminal_frame, NULL, 0);
         cf_normalizer_flush(run->normalizer, run->terminal_frame);
+        cf_record_call_json(run, CF_CALL_REQUIRES_ACTION, run->terminal_frame, run->held_action);
         cf_normalizer_requires_action(run->normalizer, run->held_action, run->terminal_frame);
         json_decref(run->held_action);
         run->held_action = NULL;
         return "requires_action";
     }
+    cf_record_finished(run, run->stop_reason, run->turn_meta, run->terminal_frame);
     cf_normalizer_finished(run->normalizer, run->stop_reason, run->turn_meta, run->terminal_frame);
     return "finished";
 }
@@ -215,6 +219,7 @@ cf_turn_settle(struct cf_run *run)
     if (run->prompt.hold_ms > 0)
         cf_relay_release(run->relay);
     outcome = emit_terminal(run);
+    cf_record_call(run, CF_CALL_TURN_END, 0, NULL, 0);
     cf_grammar_turn_end(run->grammar);
     run->cancel_wanted = run->interrupt_wanted = false; /* they were this turn's */
     if (run->lane->turn_over != NULL)

@@ -383,6 +383,36 @@ offer_files(struct cf_voice *voice)
     voice->is_list_offered = offer(voice, list_sha256, text) == 0;
 }
 
+static void
+on_recording_offered(void *user, int status, const struct cf_corr_receipt *receipt, const struct cf_corr_refusal *refusal,
+                     const struct cf_error *err)
+{
+    struct cf_voice *voice = user;
+
+    count_answer(voice, "artifact.offer", status, refusal, err);
+    voice->is_recording_offered = status == 0;
+    go_on(voice);
+}
+
+/* It was sealed before these last words, so its digest is that of the whole file. */
+static void
+offer_recording(struct cf_voice *voice)
+{
+    struct cf_corr_event *event = NULL;
+    struct cf_corr_refusal refusal;
+    unsigned char sha256[32];
+    uint64_t bytes;
+    char text[200];
+    int status;
+
+    if (!cf_record_digest(voice->run, sha256, &bytes))
+        return;
+    (void)snprintf(text, sizeof text, "%s: the recording of the run, %llu bytes", voice->run->id,
+                   (unsigned long long)bytes);
+    status = cf_corr_claim_offer(&voice->written, cf_voice_now_ms(), sha256, NULL, text, &event, &refusal);
+    (void)say(voice, "artifact.offer", status, event, &refusal, on_recording_offered);
+}
+
 /* ---- the end ------------------------------------------------------------------------------------- */
 
 static void
@@ -435,6 +465,7 @@ say_farewell(struct cf_voice *voice)
     if (voice->written.generation > 0) {
         put_outcome(voice, text, sizeof text);
         offer_files(voice);
+        offer_recording(voice);
         status = cf_corr_claim_release(&voice->claim, cf_voice_now_ms(), text, &event, &refusal);
         (void)say(voice, "claim.release", status, event, &refusal, on_released);
         event = NULL;
@@ -541,12 +572,13 @@ cf_voice_json(const struct cf_run *run)
 
     if (v == NULL)
         return json_null();
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:O, s:s, s:b, s:I, s:I, s:s?, s:O, s:o, s:b}", "project_id",
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:O, s:s, s:b, s:I, s:I, s:s?, s:O, s:o, s:b, s:b}", "project_id",
                      v->author.project_id, "identity_id", v->author.identity_id, "session_id", v->author.session_id,
                      "repository_id", v->author.repository_id, "thread_id", v->author.thread_id, "paths",
                      run->options.claim_paths, "claim_id", v->claim.claim_id, "complete",
                      v->is_released && v->is_closed && v->failed_count == 0, "written", (json_int_t)v->written_count,
                      "failed", (json_int_t)v->failed_count, "error",
                      v->failed_count > 0 ? v->first_failure.text : NULL, "overlaps", v->overlaps, "offered",
-                     offered_json(v), "list_offered", v->is_list_offered);
+                     offered_json(v), "list_offered", v->is_list_offered, "recording_offered",
+                     v->is_recording_offered);
 }

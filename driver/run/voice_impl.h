@@ -43,7 +43,7 @@ struct cf_voice {
 
     struct cf_digest_list files;
     size_t offers_written;
-    bool is_list_offered;
+    bool is_list_offered, is_recording_offered;
     json_t *overlaps;
     uint64_t written_count, failed_count;
     struct cf_error first_failure;
