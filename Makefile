@@ -210,7 +210,7 @@ $(B)/context/acp-script/Dockerfile: tests/support/acp-script/Dockerfile $(B)/acp
 
 $(B)/context/escape/Dockerfile: tests/support/escape/Dockerfile $(B)/escape
 	@rm -rf $(@D) && mkdir -p $(@D) && cp $(B)/escape $(@D)/ && \
-	install -m 4755 $(B)/escape $(@D)/suid && cp $< $@
+	tar -C $(B) -cf $(@D)/suid.tar --owner=0 --group=0 --mode=4755 --transform='s|^|opt/escape/bin/|;s|escape$$|suid|' escape && cp $< $@
 
 CONTEXTS := $(patsubst %,$(B)/context/%/Dockerfile,oneshot-harness acp-harness fault acp-script escape)
 .PHONY: harnesses

@@ -77,24 +77,31 @@ begin() {
     BEGAN=$EPOCHREALTIME
 }
 shows() { # until stderr shows the line of that phase, or the run is over
-    local _
+    local _ said
     for _ in $(seq 600); do
-        grep -q "^cfrunner: $1 \.\.\." "$SLOT/err" && return 0
+        said=$(<"$SLOT/err")
+        [[ $said != *"cfrunner: $1 ..."* ]] || return 0
         kill -0 "$PID" 2>/dev/null || return 1
-        sleep 0.02
+        nap 0.03
     done
 }
-ms() { sleep "$(printf '0.%03d' $(($1 % 400)))"; }
+ms() { local s; printf -v s '0.%03d' $(($1 % 400)); nap "$s"; }
 finish_run() { # EXIT of the run, HUNG when it outstayed its bound
-    local watch
-    (sleep "$BOUND"; kill -KILL "$PID" && : >"$SLOT/hung") 2>/dev/null & watch=$!
+    local until=$((${EPOCHREALTIME/./} + BOUND * 1000000))
+    while kill -0 "$PID" 2>/dev/null; do
+        if ((${EPOCHREALTIME/./} > until)); then
+            HUNG=" no end after $BOUND s"
+            kill -KILL "$PID"
+            break
+        fi
+        nap 0.05
+    done
     EXIT=0; wait "$PID" || EXIT=$?
-    pkill -KILL -P "$watch" 2>/dev/null; kill "$watch" 2>/dev/null; wait "$watch" 2>/dev/null
-    [ ! -e "$SLOT/hung" ] || HUNG=" no end after $BOUND s"
 }
 container() { # the run's container id, once it runs
-    local _ filter
-    filter="filters=%7B%22label%22%3A%5B%22com.checkfu.runner.owner%3D$(cat "$CFRUNNER_STATE_DIR/owner-id")%22%5D%7D"
+    local owner filter
+    { read -r owner <"$CFRUNNER_STATE_DIR/owner-id"; } 2>/dev/null || return 1
+    filter="filters=%7B%22label%22%3A%5B%22com.checkfu.runner.owner%3D$owner%22%5D%7D"
     ID=$(engine "/containers/json?$filter" | jq -r '.[0].Id // empty')
     [ -n "$ID" ]
 }
@@ -154,7 +161,7 @@ play() {
             set -- $line $entry
             upstream=$DOCKER_HOST
             "$B/tests/support/spoil" "$DOCKER_HOST" "$1" "$2" "$4" "${5:-500}" "$3" 1 >"$SLOT/spoil" & SPOIL=$!
-            while [ ! -s "$SLOT/spoil" ] && kill -0 $SPOIL; do sleep 0.02; done
+            while [ ! -s "$SLOT/spoil" ] && kill -0 $SPOIL; do nap 0.02; done
             DOCKER_HOST=$(head -n 1 "$SLOT/spoil"); export DOCKER_HOST
             [ -n "$DOCKER_HOST" ] || WRONG+=" nothing spoils"
             # One spoiled reply is waited for, asked again, or told: exit 0, 3, 4 or 5; never the harness's fault.
@@ -174,7 +181,7 @@ shake() { # shake KIND PICK
     local pid slot _ words
     pid=$(dockerd_pid)
     for slot in a b; do
-        for _ in $(seq 400); do [ ! -e "$WORK/$slot/begun" ] || break; sleep 0.02; done
+        for _ in $(seq 400); do [ ! -e "$WORK/$slot/begun" ] || break; nap 0.02; done
     done
     ms "$2"
     if [ "$1" = engine-paused ]; then
