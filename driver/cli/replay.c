@@ -124,6 +124,19 @@ result_json(const struct player *p, bool is_plain, bool *ret_is_same)
     return verdict;
 }
 
+static bool
+has_failed_turn(json_t *result)
+{
+    json_t *turn;
+    size_t i;
+
+    json_array_foreach(json_object_get(result, "turns"), i, turn)
+        if (!cf_str_same(cf_json_str(turn, "outcome"), "finished") &&
+            !cf_str_same(cf_json_str(turn, "outcome"), "requires_action"))
+            return true;
+    return false;
+}
+
 /* The live run's: a diagnostic said its own; a run's follows from its result. */
 static int
 recorded_exit_code(const struct player *p)
@@ -136,6 +149,8 @@ recorded_exit_code(const struct player *p)
         return (int)cf_json_int(verdict, "exit_code", 4);
     if (result == NULL)
         return 4; /* it was cut short: nobody can say how it ended */
+    if (has_failed_turn(result))
+        code = cf_diagnose_worse(code, 1);
     return cf_json_bool(cf_json_obj(result, "teardown"), "proven", false) ? code : 4;
 }
 
@@ -165,7 +180,7 @@ finish(struct player *p, bool is_plain)
     json_decref(result);
     if (p->has_failed) {
         cf_eyes_error(&p->why);
-        code = cf_diagnose_worse(code, p->why.kind == CF_ERROR_CONFIG ? 2 : 4);
+        code = p->why.kind == CF_ERROR_CONFIG ? 2 : 4;
     } else if (!is_plain && cf_replay_recorded_result(p->replay) == NULL) {
         fputs("cfrunner: the recording has no result: the run was cut short; up to there it was replayed\n", stderr);
     } else if (!is_plain && !is_same && cf_replay_masked(p->replay) == 0) {
