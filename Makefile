@@ -193,6 +193,7 @@ $(eval $(call harness_program,checkfu-oneshot,docker/oneshot-harness))
 $(eval $(call harness_program,acp-agent,docker/acp-harness))
 $(eval $(call harness_program,fault,tests/support/faults))
 $(eval $(call harness_program,acp-script,tests/support/acp-script))
+$(eval $(call harness_program,door,tests/support/door))
 $(eval $(call harness_program,escape,tests/support/escape))
 
 $(B)/context/oneshot-harness/Dockerfile: docker/oneshot-harness/Dockerfile $(B)/checkfu-oneshot
@@ -212,7 +213,10 @@ $(B)/context/escape/Dockerfile: tests/support/escape/Dockerfile $(B)/escape
 	@rm -rf $(@D) && mkdir -p $(@D) && cp $(B)/escape $(@D)/ && \
 	tar -C $(B) -cf $(@D)/suid.tar --owner=0 --group=0 --mode=4755 --transform='s|^|opt/escape/bin/|;s|escape$$|suid|' escape && cp $< $@
 
-CONTEXTS := $(patsubst %,$(B)/context/%/Dockerfile,oneshot-harness acp-harness fault acp-script escape)
+$(B)/context/door/Dockerfile: tests/support/door/Dockerfile $(B)/door
+	@rm -rf $(@D) && mkdir -p $(@D) && cp $(B)/door $(@D)/ && cp $< $@
+
+CONTEXTS := $(patsubst %,$(B)/context/%/Dockerfile,oneshot-harness acp-harness fault acp-script escape door)
 .PHONY: harnesses
 harnesses: $(CONTEXTS)
 
@@ -233,7 +237,7 @@ JOBS ?= $(shell nproc)
 ASAN := -O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer
 
 # Programs that integration tests use.
-HELPERS = $(addprefix $(B)/tests/support/,registry drive mcp)
+HELPERS = $(addprefix $(B)/tests/support/,registry drive mcp provider)
 
 setup:
 	docker/engine/setup
@@ -266,16 +270,17 @@ $(B)/tests/support/$(1): $(B)/support-$(1).o $(foreach r,$(1) loop json base,$(c
 -include $(B)/support-$(1).d
 endef
 $(foreach p,registry relay,$(eval $(call support_program,$(p))))
-# A host that listens and answers, over the public door alone; and a small MCP server.
-$(B)/support-drive.o $(B)/support-mcp.o: $(B)/support-%.o: tests/support/%/main.c
+# A host that listens and answers, over the public door alone; a small MCP server; a model provider.
+$(B)/support-drive.o $(B)/support-mcp.o $(B)/support-provider.o: $(B)/support-%.o: tests/support/%/main.c
 	@mkdir -p $(@D)
 	@echo "CC $<"; $(CC) $(OURS) $(CFLAGS) -c -o $@ $<
 $(B)/tests/support/drive: $(B)/support-drive.o $(B)/libcfrunner.a
 $(B)/tests/support/mcp: $(B)/support-mcp.o
-$(B)/tests/support/drive $(B)/tests/support/mcp:
+$(B)/tests/support/provider: $(B)/support-provider.o $(call archive,loop) $(call archive,base)
+$(B)/tests/support/drive $(B)/tests/support/mcp $(B)/tests/support/provider:
 	@mkdir -p $(@D)
 	@echo "LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
--include $(B)/support-drive.d $(B)/support-mcp.d
+-include $(B)/support-drive.d $(B)/support-mcp.d $(B)/support-provider.d
 
 # An Engine that fails in the middle, for whole programs.
 $(B)/tests/support/spoiler/main.o: tests/support/engine_proxy.h

@@ -76,6 +76,25 @@ const struct cf_flag cf_launch_table[] = {
     {"--compaction-trigger", CF_FLAG_NUMBER, F(compaction_trigger), "TOKENS", "native compaction from there on"},
     {"--resume-state", CF_FLAG_TEXT, F(resume_state), "FILE", "what --checkpoint-out wrote: same_run_resume"},
     {"--drain", CF_FLAG_SWITCH, F(drain), NULL, "test oci: ask a declared cooperative interrupt to drain"},
+    {"model relay and what is open outside", CF_FLAG_TITLE, 0, NULL, NULL},
+    {"--model-script", CF_FLAG_TEXT, F(model_script), "FILE", "what the replay model says, rule by rule"},
+    {"--upstream", CF_FLAG_LIST, F(upstreams), "PROVIDER=URL", "a real provider instead (repeat)"},
+    {"--upstream-key-env", CF_FLAG_LIST, F(upstream_key_envs), "[PROVIDER=]NAME", "the variable that holds its key"},
+    {"--upstream-key-file", CF_FLAG_LIST, F(upstream_key_files), "[PROVIDER=]FILE", "the file that does (mode 0600)"},
+    {"--upstream-ca", CF_FLAG_LIST, F(upstream_cas), "[PROVIDER=]FILE", "its certificate authority"},
+    {"--allow-model", CF_FLAG_LIST, F(allow_models), "NAME", "only these; NAME* for a family (repeat)"},
+    {"--allow-host", CF_FLAG_LIST, F(allow_hosts), "NAME[:PORT]", "open this name through the proxy (repeat)"},
+    {"--max-calls", CF_FLAG_NUMBER, F(max_calls), "N", "model calls of the run"},
+    {"--max-calls-per-turn", CF_FLAG_NUMBER, F(max_turn_calls), "N", "64"},
+    {"--max-concurrent-calls", CF_FLAG_NUMBER, F(max_concurrent), "N", "at once"},
+    {"--max-request-bytes", CF_FLAG_BYTES, F(max_request_bytes), "SIZE", "to the model, of the run"},
+    {"--max-response-bytes", CF_FLAG_BYTES, F(max_response_bytes), "SIZE", "from the model"},
+    {"--max-input-tokens", CF_FLAG_NUMBER, F(max_input_tokens), "N", "of the run"},
+    {"--max-output-tokens", CF_FLAG_NUMBER, F(max_output_tokens), "N", "of the run"},
+    {"--max-cost", CF_FLAG_REAL, F(max_cost), "X", "by --price-file"},
+    {"--price-file", CF_FLAG_TEXT, F(price_file), "FILE", "prices of a million tokens, by model"},
+    {"--lease-time", CF_FLAG_TIME, F(lease_ms), "T", "model calls begin no later"},
+    {"--ledger", CF_FLAG_TEXT, F(ledger), "FILE", "each call and attempt as a line of JSON"},
     {"limits", CF_FLAG_TITLE, 0, NULL, NULL},
     {"--memory", CF_FLAG_BYTES, F(memory), "SIZE", "2g; no swap on top"},
     {"--cpus", CF_FLAG_REAL, F(cpus), "N", "2"},
@@ -348,7 +367,8 @@ options_of_flags(const struct cf_launch_flags *f, const struct cf_launch *launch
     set_number(deadlines, "session", f->start_ms);
     (void)json_object_set_new(options, "limits", limits);
     (void)json_object_set_new(options, "deadlines_ms", deadlines);
-    if (cf_launch_files(f, options, err) < 0 || cf_launch_acp(f, launch, options, err) < 0)
+    if (cf_launch_files(f, options, err) < 0 || cf_launch_acp(f, launch, options, err) < 0 ||
+        cf_launch_relay(f, options, err) < 0)
         return -1;
     return set_env(options, &f->env, err);
 }

@@ -30,6 +30,12 @@ struct cf_launch_flags {
     const char *builtin_tools, *continuity, *resume_state, *checkpoint_out, *elicitation, *mode;
     uint64_t context_window, compaction_trigger, cancel_ms, interrupt_ms;
     bool fs, terminal, drain;
+    /* the model relay, and what is open outside */
+    struct cf_flag_list upstreams, upstream_key_envs, upstream_key_files, upstream_cas, allow_models, allow_hosts;
+    const char *model_script, *price_file, *ledger;
+    uint64_t max_calls, max_turn_calls, max_concurrent, max_request_bytes, max_response_bytes, max_input_tokens,
+        max_output_tokens, lease_ms;
+    double max_cost;
     /* run: its journal */
     const char *journal, *identity, *repository_id, *thread_id;
     struct cf_flag_list claim_paths;
@@ -54,6 +60,9 @@ CF_CHECKED int cf_launch_files(const struct cf_launch_flags *flags, json_t *opti
 /* launch_acp.c: ACP sessions, into the same; launch->release is there already. */
 CF_CHECKED int cf_launch_acp(const struct cf_launch_flags *flags, const struct cf_launch *launch, json_t *options,
                              struct cf_error *err);
+
+/* launch_relay.c: the relay's upstreams, script and caps, the ledger's file, names to open. */
+CF_CHECKED int cf_launch_relay(const struct cf_launch_flags *flags, json_t *options, struct cf_error *err);
 
 /* launch_journal.c: the journal of a run. Only `run` has these flags. */
 CF_CHECKED int cf_launch_journal(const struct cf_launch_flags *flags, json_t *options, struct cf_error *err);

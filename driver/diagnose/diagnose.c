@@ -328,6 +328,7 @@ conclude(struct cf_diagnose *d, json_t *run)
     (void)json_object_set_new(result, "declared", declared_of(d, run, checks));
     (void)json_object_set_new(result, "model_calls", of(run, "model_calls"));
     (void)json_object_set_new(result, "model_totals", of(run, "model_totals"));
+    (void)json_object_set_new(result, "egress", of(run, "egress"));
     (void)json_object_set_new(result, "observations", of(run, "observations"));
     (void)json_object_set_new(result, "findings", of(run, "findings"));
     (void)json_object_set_new(result, "harness", of(run, "harness"));

@@ -487,6 +487,7 @@ read_target(struct attempt *a, const struct cf_http_request *request, const char
     const char *target = request->target;
     char authority[300];
     struct host host;
+    size_t len;
 
     a->is_connect = strcmp(request->method, "CONNECT") == 0;
     if (!a->is_connect && strncasecmp(target, "http://", 7) != 0) {
@@ -497,9 +498,13 @@ read_target(struct attempt *a, const struct cf_http_request *request, const char
         return false;
     }
     target += a->is_connect ? 0 : 7;
-    (void)snprintf(authority, sizeof authority, "%.*s", (int)strcspn(target, "/?#"), target);
+    len = strcspn(target, "/?#");
     *ret_why = "the target names no host and port";
-    if (strcspn(target, "/?#") >= sizeof authority || strchr(authority, '@') != NULL ||
+    if (len >= sizeof authority)
+        return false;
+    memcpy(authority, target, len);
+    authority[len] = '\0';
+    if (strchr(authority, '@') != NULL ||
         !read_authority(authority, a->is_connect ? 443 : 80, &host))
         return false;
     if (a->is_connect && strchr(target, ':') == NULL)
@@ -744,6 +749,20 @@ on_clock(uv_timer_t *timer)
 
 /* ---- opening and closing
  * ----------------------------------------------------------------------- */
+
+int
+cf_egress_check(json_t *hosts, struct cf_error *err)
+{
+    struct cf_egress *egress = calloc(1, sizeof *egress);
+    int status;
+
+    if (egress == NULL)
+        return cf_error_memory(err);
+    egress->options.hosts = json_incref(hosts);
+    status = read_hosts(egress, err);
+    egress_free(egress);
+    return status;
+}
 
 int
 cf_egress_open(uv_loop_t *loop, const struct cf_egress_options *options,

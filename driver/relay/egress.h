@@ -51,7 +51,8 @@ struct cf_egress_options {
     const char *(*refused)(const struct sockaddr *address);
 };
 
-/* CF_ERROR_CONFIG names the host that is none. */
+/* CF_ERROR_CONFIG names the host that is none; _check opens nothing. */
+CF_CHECKED int cf_egress_check(json_t *hosts, struct cf_error *err);
 CF_CHECKED int cf_egress_open(uv_loop_t *loop, const struct cf_egress_options *options,
                               struct cf_egress **ret_egress, struct cf_error *err);
 void cf_egress_turn_begin(struct cf_egress *egress, unsigned turn);

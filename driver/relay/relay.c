@@ -125,9 +125,20 @@ make_parts(struct cf_relay *relay, const struct cf_relay_options *options,
         return -1;
     if (cf_ledger_init(&relay->ledger) < 0)
         return cf_error_memory(err);
-    if (relay->upstream_count + relay->mcp_count > 0)
-        return cf_http_client_open(relay->loop, &relay->client, err);
     return 0;
+}
+
+int
+cf_relay_check(const struct cf_relay_options *options, struct cf_error *err)
+{
+    struct cf_relay *relay = calloc(1, sizeof *relay);
+    int status;
+
+    if (relay == NULL)
+        return cf_error_memory(err);
+    status = make_parts(relay, options, err);
+    relay_free(relay);
+    return status;
 }
 
 int
@@ -143,7 +154,9 @@ cf_relay_open(uv_loop_t *loop, const struct cf_relay_options *options,
     relay->loop = loop;
     relay->opened_ms = cf_clock_ms();
     relay->clock_at_ms = UINT64_MAX;
-    if (make_parts(relay, options, err) < 0) {
+    if (make_parts(relay, options, err) < 0 ||
+        (relay->upstream_count + relay->mcp_count > 0 &&
+         cf_http_client_open(loop, &relay->client, err) < 0)) {
         relay_free(relay);
         return -1;
     }

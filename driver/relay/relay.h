@@ -122,7 +122,9 @@ struct cf_relay_options {
     const struct cf_log *log;
 };
 
-/* CF_ERROR_CONFIG names what is wrong in script, prices, models or an upstream's URL. */
+/* Looks at what of the options can be wrong in itself, and opens nothing: CF_ERROR_CONFIG
+ * names what is wrong in script, prices, models or an upstream's URL. */
+CF_CHECKED int cf_relay_check(const struct cf_relay_options *options, struct cf_error *err);
 CF_CHECKED int cf_relay_open(uv_loop_t *loop, const struct cf_relay_options *options,
                              struct cf_relay **ret_relay, struct cf_error *err);
 const char *cf_relay_token(const struct cf_relay *relay); /* never log it */

@@ -13,6 +13,7 @@ struct cf_hall_door {
     struct cf_run *run;
     struct cf_door *door;
     struct cf_http_conn *conn;
+    bool is_egress; /* at the forward proxy's port, not at the relay's */
     struct cf_hall_door *next, **here;
     bool busy, is_over;
 };
@@ -28,7 +29,10 @@ part(struct cf_hall_door *d)
     if (d->next != NULL)
         d->next->here = d->here;
     d->run->door_count--;
-    cf_relay_forget(d->run->relay, d->conn);
+    if (d->is_egress)
+        cf_egress_forget(d->run->egress, d->conn);
+    else
+        cf_relay_forget(d->run->relay, d->conn);
     cf_door_close(d->door);
     free(d);
 }
@@ -101,6 +105,15 @@ io_shutdown(void *user)
 }
 
 static void
+io_end_write(void *user)
+{
+    struct cf_hall_door *d = user;
+
+    if (!d->is_over)
+        cf_door_shutdown(d->door);
+}
+
+static void
 io_reset(void *user)
 {
     struct cf_hall_door *d = user;
@@ -117,15 +130,27 @@ io_consumed(void *user, size_t len)
         cf_door_consumed(d->door, len);
 }
 
+/* The room whose port it is takes the connection; NULL: it cannot. */
+static struct cf_http_conn *
+take_connection(struct cf_run *run, struct cf_hall_door *d, unsigned port)
+{
+    static const struct cf_http_io io = {.write = io_write, .shutdown = io_shutdown, .reset = io_reset,
+                                         .consumed = io_consumed, .end_write = io_end_write};
+
+    d->is_egress = run->egress != NULL && port == cf_gateway_egress_port(&run->options);
+    if (d->is_egress)
+        return cf_egress_accept(run->egress, &io, d);
+    return run->relay != NULL ? cf_relay_accept(run->relay, &io, d) : NULL;
+}
+
 void
 cf_doors_on_door(void *user, struct cf_door *door, unsigned port)
 {
     static const struct cf_door_events events = {.on_data = door_data, .on_end = door_end, .on_reset = door_reset, .on_room = door_room};
-    static const struct cf_http_io io = {.write = io_write, .shutdown = io_shutdown, .reset = io_reset, .consumed = io_consumed};
     struct cf_run *run = user;
     struct cf_hall_door *d = calloc(1, sizeof *d);
 
-    if (d == NULL || run->relay == NULL || (d->conn = cf_relay_accept(run->relay, &io, d)) == NULL) {
+    if (d == NULL || (d->conn = take_connection(run, d, port)) == NULL) {
         free(d);
         cf_door_close(door); /* nobody serves it: the caller sees a reset at once */
         return;

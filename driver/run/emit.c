@@ -21,6 +21,8 @@ on_observation(void *user, const struct cf_observation *said)
     observation.seq = ++run->seq;
     observation.at_ms = cf_clock_ms() - run->opened_ms;
     observation.turn = run->turn;
+    if (said->type == CF_OBSERVATION_FINISHED)
+        cf_gateway_claimed_cost(run, said);
     if (cf_grammar_feed(run->grammar, &observation) < 0)
         cf_log(&run->log, CF_LOG_INFO, "grammar", "observation %llu breaks a rule",
                (unsigned long long)observation.seq);

@@ -118,7 +118,7 @@ free_run(struct cf_run *run)
     void *user = run->host.user;
     json_t **values[] = {&run->findings, &run->turns,       &run->timings, &run->removed,  &run->left,
                          &run->isolation, &run->limits,     &run->exit_facts, &run->image_json, &run->ledger,
-                         &run->relay_totals, &run->capability_set, &run->declared, &run->agent_info, &run->turn_meta,
+                         &run->relay_totals, &run->egress_json, &run->capability_set, &run->declared, &run->agent_info, &run->turn_meta,
                          &run->held_action, &run->engine_json, &run->staged, &run->collected, &run->staged_files};
 
     for (size_t i = 0; i < CF_COUNT(values); i++)
@@ -439,7 +439,8 @@ prepare(struct cf_run *run, const char *release_json, size_t release_len, const 
     if (cf_run_options_decode(options_json, options_len, &run->options, err) < 0 ||
         cf_release_decode(release_json, release_len, &run->release, NULL, NULL, err) < 0)
         return -1;
-    if (check_lane_options(run, err) < 0 || cf_run_mcp_check(run->options.mcp, err) < 0)
+    if (check_lane_options(run, err) < 0 || cf_run_mcp_check(run->options.mcp, err) < 0 ||
+        cf_gateway_check(&run->options, err) < 0)
         return -1;
     if (run->options.state_in != NULL && run->release.resume_flag == NULL) {
         (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "a state is given, but this release has no resume flag to continue it");

@@ -18,6 +18,7 @@
 #include "observe/observe.h"
 #include "relay/relay.h"
 #include "run/files.h"
+#include "run/gateway.h"
 #include "run/hooks.h"
 #include "run/image.h"
 #include "run/options.h"
@@ -113,7 +114,9 @@ struct cf_run {
     bool owner_begun, reap_pending, reap_awaited;
     struct cf_image *image;
     const struct cf_image_facts *image_facts;
+    struct cf_gateway *gateway; /* opens and closes the next two */
     struct cf_relay *relay;
+    struct cf_egress *egress;   /* NULL: no name is open */
     struct cf_relay_dialect dialects[4]; /* what the catalog knows, for the relay */
     struct cf_sandbox *sandbox;
     struct cf_hall_door *doors; /* list of open relay connections */
@@ -167,7 +170,7 @@ struct cf_run {
     bool engine_was_slow;    /* the whole deadline passed before there was a harness */
     bool failure_told;       /* its observation is out */
     json_t *findings, *turns, *timings, *removed, *left, *isolation, *limits;
-    json_t *image_json, *engine_json, *ledger, *relay_totals;
+    json_t *image_json, *engine_json, *ledger, *relay_totals, *egress_json;
     json_t *staged, *collected; /* or NULL */
     json_t *staged_files;    /* one item a file of options.files, in order: resource links; or NULL */
     uint64_t teardown_began_ms, took_ms[CF_ROW_COUNT];

@@ -240,6 +240,7 @@ acp_prompt_done(void *user, const char *stop_reason, json_t *result, uint64_t fr
     struct cf_run *run = user;
     json_t *meta = json_object_get(json_object_get(result, "_meta"), "checkfu.turn");
 
+    cf_gateway_claimed_tokens(run, json_object_get(result, "usage"), frame);
     cf_turn_finish(run, strcmp(stop_reason, "cancelled") == 0 ? "interrupted" : stop_reason, meta, frame, QUIET_MS);
 }
 

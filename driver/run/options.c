@@ -67,6 +67,23 @@ static const struct row rows[] = {
     {"pool", "creates", COUNT, AT(pool_creates), 1, 1000, {0}},
     {"pool", "warm", COUNT, AT(pool_warm), 0, 10000, {0}},
     {"pool", "ttl_ms", COUNT, AT(pool_ttl_ms), 1000, DAY_MS, {0}},
+    {NULL, "allow_hosts", LIST, AT(allow_hosts), 0, 0, {0}},
+    {"relay", "upstreams", LIST, AT(upstreams), 0, 0, {0}},
+    {"relay", "model_script", OBJECT, AT(model_script), 0, 0, {0}},
+    {"relay", "prices", OBJECT, AT(prices), 0, 0, {0}},
+    {"relay", "models", LIST, AT(models), 0, 0, {0}},
+    {"relay", "ledger", TEXT, AT(ledger), 0, 4096, {0}},
+    {"relay", "calls", COUNT, AT(calls), 1, 1e12, {0}},
+    {"relay", "calls_at_once", COUNT, AT(calls_at_once), 1, 1024, {0}},
+    {"relay", "request_bytes", COUNT, AT(request_bytes), 1, 1e15, {0}},
+    {"relay", "response_bytes", COUNT, AT(response_bytes), 1, 1e15, {0}},
+    {"relay", "input_tokens", COUNT, AT(input_tokens), 1, 1e15, {0}},
+    {"relay", "output_tokens", COUNT, AT(output_tokens), 1, 1e15, {0}},
+    {"relay", "cost", REAL, AT(cost), 1e-9, 1e9, {0}},
+    {"relay", "wall_ms", COUNT, AT(lease_ms), 1, DAY_MS * 7, {0}},
+    {"relay", "connect_ms", COUNT, AT(connect_ms), 1, DAY_MS, {0}},
+    {"relay", "first_byte_ms", COUNT, AT(first_byte_ms), 1, DAY_MS, {0}},
+    {"relay", "stall_ms", COUNT, AT(stall_ms), 1, DAY_MS, {0}},
     {"limits", "collect_bytes", COUNT, AT(collect_bytes), 0, 1e15, {0}},
     {"limits", "collect_entries", COUNT, AT(collect_entries), 1, 1000000, {0}},
     {"limits", "memory_bytes", COUNT, AT(memory_bytes), 6291456, 1e15, {0}},
@@ -169,7 +186,7 @@ read_group(json_t *object, const char *group, struct cf_run_options *options, st
         const struct row *row = NULL;
         bool is_group = group == NULL && (strcmp(name, "limits") == 0 || strcmp(name, "deadlines_ms") == 0 ||
                                           strcmp(name, "hooks") == 0 || strcmp(name, "journal") == 0 ||
-                                          strcmp(name, "pool") == 0);
+                                          strcmp(name, "pool") == 0 || strcmp(name, "relay") == 0);
         if (json_is_null(value))
             continue;
         if (is_group && json_is_object(value)) {
@@ -343,6 +360,43 @@ check_journal(const struct cf_run_options *options, struct cf_error *err)
     return 0;
 }
 
+static int
+bad_upstream(size_t i, const char *what, struct cf_error *err)
+{
+    (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "options: relay.upstreams[%zu] %s", i, what);
+    return cf_error_fix(err, "see proto/run-options.schema.json: {\"provider\", \"url\", \"key_env\" or "
+                             "\"key_file\", \"ca_file\"}");
+}
+
+static int
+check_upstreams(const json_t *upstreams, struct cf_error *err)
+{
+    static const char *const known[] = {"provider", "url", "key_env", "key_file", "ca_file"};
+    json_t *upstream, *value;
+    const char *name;
+    size_t i;
+
+    if (json_array_size(upstreams) > 8)
+        return cf_error_set(err, CF_ERROR_CONFIG, 0, "options: more than 8 upstreams");
+    json_array_foreach((json_t *)upstreams, i, upstream)
+    {
+        if (cf_json_str(upstream, "provider") == NULL || cf_json_str(upstream, "url") == NULL)
+            return bad_upstream(i, "has no provider or no url", err);
+        if (cf_json_str(upstream, "key_env") != NULL && cf_json_str(upstream, "key_file") != NULL)
+            return bad_upstream(i, "has two keys", err);
+        json_object_foreach(upstream, name, value)
+        {
+            bool is_known = false;
+            for (size_t k = 0; k < CF_COUNT(known); k++)
+                is_known = is_known || strcmp(known[k], name) == 0;
+            if (!is_known || !json_is_string(value) || json_string_length(value) == 0 ||
+                json_string_length(value) > 4096 || strlen(json_string_value(value)) != json_string_length(value))
+                return bad_upstream(i, "has a member that it cannot have, or one that is no text", err);
+        }
+    }
+    return 0;
+}
+
 int
 cf_run_options_decode(const char *json, size_t len, struct cf_run_options *options, struct cf_error *err)
 {
@@ -380,7 +434,8 @@ cf_run_options_decode(const char *json, size_t len, struct cf_run_options *optio
         return cf_error_fix(err, "leave out --record, or run with --retention durable");
     }
     if (check_env(options->env, err) < 0 || check_files(options->files, err) < 0 ||
-        check_config(options->config, err) < 0 || check_journal(options, err) < 0)
+        check_config(options->config, err) < 0 || check_journal(options, err) < 0 ||
+        check_upstreams(options->upstreams, err) < 0)
         return -1;
     return check_hooks(options, err);
 }

@@ -50,6 +50,14 @@ struct cf_run_options {
     uint64_t hook_ms;
     bool has_pool;            /* "pool" is there: only cf_pool_open knows what to do with it */
     uint64_t pool_creates, pool_warm, pool_ttl_ms; /* creates 0: from the engine's cores */
+    /* what is let out, and what the lease allows; each 0 or NULL: none, no cap, the default */
+    json_t *upstreams;    /* [{"provider","url","key_env"|"key_file","ca_file"}] */
+    json_t *model_script, *prices, *models;
+    json_t *allow_hosts;  /* list of NAME[:PORT] for the forward proxy */
+    const char *ledger;   /* a file for the ledger's rows */
+    uint64_t calls, calls_at_once, request_bytes, response_bytes, input_tokens, output_tokens, lease_ms;
+    uint64_t connect_ms, first_byte_ms, stall_ms; /* of an upstream */
+    double cost;
     /* what the run says of itself; all or none of the first five */
     const char *journal, *identity; /* a directory, a file */
     const char *repository_id, *thread_id;

@@ -567,7 +567,7 @@ check_same_sandbox(const struct cf_pool *pool, const struct cf_run_options *opti
                                           "dockerfile",    "pull",
                                           "registry_host", "registry_all_interfaces",
                                           "relay_port",    "limits",
-                                          "egress_port"};
+                                          "allow_hosts"};
 
     for (size_t i = 0; i < CF_COUNT(shaping); i++) {
         const json_t *wanted = json_object_get(options->json, shaping[i]);

@@ -92,11 +92,26 @@ env_add_model(const struct cf_run *run, struct env_list *env)
     env_add(env, "ANTHROPIC_BASE_URL=http://127.0.0.1:%u", port);
     env_add(env, "ANTHROPIC_API_KEY=%s", token);
     env_add(env, "OPENAI_BASE_URL=http://127.0.0.1:%u/v1", port);
+    env_add(env, "OPENAI_API_BASE=http://127.0.0.1:%u/v1", port); /* the name before that one */
     env_add(env, "OPENAI_API_KEY=%s", token);
     env_add(env, "CHECKFU_MODEL=%s", run->options.model);
     env_add(env, "CHECKFU_MODEL_BASE_URL=http://127.0.0.1:%u", port);
     env_add(env, "CHECKFU_MODEL_TOKEN=%s", token);
+    env_add(env, "FAL_KEY=%s", token);
     env_add(env, "CHECKFU_DEADLINE_MS=%llu", (unsigned long long)budget_ms(run));
+}
+
+/* The forward proxy, where names were opened: in both spellings, for both schemes. */
+static void
+env_add_proxy(const struct cf_run *run, struct env_list *env)
+{
+    static const char *const names[] = {"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"};
+    unsigned port = cf_gateway_egress_port(&run->options);
+
+    for (size_t i = 0; port != 0 && i < CF_COUNT(names); i++)
+        env_add(env, "%s=http://127.0.0.1:%u", names[i], port);
+    if (port != 0)
+        env_add(env, "NODE_USE_ENV_PROXY=1"); /* without it node's own fetch reads none of these */
 }
 
 static void
@@ -107,6 +122,7 @@ env_make(const struct cf_run *run, bool is_hook, struct env_list *env)
 
     if (!is_hook)
         env_add_model(run, env);
+    env_add_proxy(run, env);
     json_object_foreach(run->options.env, name, value)
     {
         cf_auto_free char *text = expand_value(run, json_string_value(value));

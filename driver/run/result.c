@@ -118,6 +118,7 @@ cf_result_make(struct cf_run *run)
     (void)json_object_set_new(result, "findings_dropped", json_integer(run->findings_dropped));
     (void)json_object_set_new(result, "model_calls", run->ledger != NULL ? json_incref(run->ledger) : json_array());
     (void)json_object_set_new(result, "model_totals", or_null(run->relay_totals));
+    (void)json_object_set_new(result, "egress", or_null(run->egress_json));
     (void)json_object_set_new(result, "harness", harness_json(run));
     (void)json_object_set_new(result, "staged", or_null(run->staged));
     (void)json_object_set_new(result, "collected", run->collected != NULL ? json_incref(run->collected) : json_array());

@@ -4,7 +4,6 @@
  * once and its undo closes what it had opened; closing means that nothing of it fires any more.
  */
 #include "run/hall.h"
-#include "run/mcp.h"
 
 #include "base/clock.h"
 #include "base/ids.h"
@@ -402,94 +401,25 @@ image_undo(struct cf_steps *steps, struct cf_error *err)
 
 /* ---- relay ------------------------------------------------------------------------------ */
 
-static void
-on_call(void *user, const struct cf_relay_call *call)
-{
-    struct cf_run *run = user;
-    bool is_heard = run->host.on_call != NULL;
-    json_t *row = is_heard || run->record != NULL ? cf_relay_call_json(run->relay, call) : NULL;
-    size_t len = 0;
-    cf_auto_free char *text = row != NULL ? cf_json_dump(row, &len) : NULL;
-
-    json_decref(row);
-    if (text != NULL)
-        cf_record_put(run, CF_RECORD_MODEL, text, len);
-    if (text != NULL && is_heard)
-        run->host.on_call(run->host.user, text, len);
-    cf_turn_activity(run);
-}
-
-static void
-fill_dialects(struct cf_run *run)
-{
-    static const struct {
-        unsigned id;
-        const char *variable;
-    } known[] = {{CF_DIALECT_ANTHROPIC_MESSAGES, "ANTHROPIC_BASE_URL"},
-                 {CF_DIALECT_OPENAI_CHAT, "OPENAI_BASE_URL"},
-                 {CF_DIALECT_OPENAI_RESPONSES, "OPENAI_BASE_URL"},
-                 {CF_DIALECT_FAL_QUEUE, NULL}};
-
-    for (size_t i = 0; i < CF_COUNT(known); i++)
-        run->dialects[i] = (struct cf_relay_dialect){.id = known[i].id,
-                                                     .name = cf_dialect_name(known[i].id),
-                                                     .path = cf_dialect_path(known[i].id),
-                                                     .variable = known[i].variable};
-}
-
 static int
 relay_start(struct cf_steps *steps, struct cf_error *err)
 {
-    struct cf_run *run = cf_run_of(steps);
-    struct cf_run_mcp mcp = {.count = 0};
-    int status;
-    struct cf_relay_options options = {
-        .dialect_table = run->dialects,
-        .dialect_count = CF_COUNT(run->dialects),
-        .dialects = run->release.dialects != 0 ? run->release.dialects : cf_provider_dialects("local-replay"),
-        .model = run->options.model,
-        .caps.calls_per_turn = run->options.max_calls_per_turn,
-        .on_call = on_call,
-        .user = run,
-        .log = &run->log,
-    };
-
-    fill_dialects(run);
-    status = cf_run_mcp_fill(run, &mcp, err);
-    options.mcp = mcp.servers;
-    options.mcp_count = mcp.count;
-    if (status == 0)
-        status = cf_relay_open(run->loop, &options, &run->relay, err);
-    cf_run_mcp_release(&mcp);
-    if (status < 0)
+    if (cf_gateway_open(cf_run_of(steps), err) < 0)
         return -1;
     cf_steps_settle(steps, 0);
     return 0;
 }
 
 static void
-on_relay_closed(void *user)
+on_gateway_closed(struct cf_run *run)
 {
-    struct cf_run *run = user;
-
-    run->relay = NULL;
     cf_steps_settle(&run->steps, 0);
 }
 
 static int
 relay_undo(struct cf_steps *steps, struct cf_error *err)
 {
-    struct cf_run *run = cf_run_of(steps);
-
-    if (run->relay == NULL) {
-        cf_steps_settle(steps, 0);
-        return 0;
-    }
-    cf_relay_revoke(run->relay);
-    cf_doors_close_all(run);
-    run->ledger = cf_relay_ledger(run->relay);
-    run->relay_totals = cf_relay_totals(run->relay);
-    cf_relay_close(run->relay, on_relay_closed, run);
+    cf_gateway_close(cf_run_of(steps), on_gateway_closed);
     return 0;
 }
 
@@ -568,6 +498,7 @@ cf_rows_sandbox_options(const struct cf_release *release, const struct cf_run_op
         .platform_arch = release->architecture,
         .limits = {options->memory_bytes, options->cpus, options->pids, options->nofile, options->disk_bytes},
         .relay_port = options->relay_port,
+        .egress_port = cf_gateway_egress_port(options),
         .whole_timeout_ms = options->whole_ms,
         .grace_ms = options->grace_ms,
         .start_timeout_ms = options->start_ms,

@@ -68,7 +68,7 @@ on_idle(uv_timer_t *timer)
     struct cf_run *run = timer->data;
     struct cf_error why;
 
-    if (cf_relay_calls_in_flight(run->relay) > 0) {
+    if (cf_relay_calls_in_flight(run->relay) > 0 || (run->egress != NULL && cf_egress_open_count(run->egress) > 0)) {
         cf_turn_activity(run);
         return;
     }
@@ -108,6 +108,7 @@ cf_turn_begin(struct cf_run *run)
     run->stop_reason[0] = '\0';
     run->turn_error.kind = CF_ERROR_NONE;
     run->turn_began_ms = cf_clock_ms();
+    cf_gateway_turn_begin(run);
     relay_turn = (struct cf_relay_turn){run->turn, run->prompt.prompt_nonce, run->prompt.answer_nonce,
                                         run->prompt.prior_nonce, run->prompt.answer_json};
     cf_relay_turn_begin(run->relay, &relay_turn);

@@ -123,7 +123,7 @@ stage_open(struct stage *stage, const struct cf_egress_options *more, const char
 
     memset(stage, 0, sizeof *stage);
     uv_loop_init(&stage->loop);
-    ck_assert(provider_open(&stage->provider, &stage->loop, 0));
+    ck_assert(provider_open(&stage->provider, &stage->loop, "127.0.0.1", 0));
     snprintf(host, sizeof host, "Good.Example:%u", stage->provider.port);
     stage->hosts = json_pack("[s, s, s]", host, "shut.example:1", extra);
     stage->first_answer = stage->later_answer = "127.0.0.1";

@@ -33,7 +33,7 @@ stage_open(struct stage *stage, const struct cf_relay_options *more)
     ck_assert_ptr_nonnull(mkdtemp(stage->dir));
     /* any free port: found by binding it once */
     uv_loop_init(&probe_loop);
-    ck_assert(provider_open(&probe, &probe_loop, 0));
+    ck_assert(provider_open(&probe, &probe_loop, "127.0.0.1", 0));
     unsigned port = probe.port;
     provider_close(&probe);
     uv_run(&probe_loop, UV_RUN_DEFAULT);
@@ -48,7 +48,7 @@ stage_open(struct stage *stage, const struct cf_relay_options *more)
     options.private_dir = stage->dir;
     world_open(&stage->world, &options);
     world_keep(&stage->world);
-    ck_assert(provider_open(&stage->provider, &stage->world.loop, port));
+    ck_assert(provider_open(&stage->provider, &stage->world.loop, "127.0.0.1", port));
     client_open(&stage->client, &stage->world);
 }
 

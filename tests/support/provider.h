@@ -26,7 +26,9 @@
 #include <strings.h>
 #include <uv.h>
 
+#ifndef PROVIDER_LONG
 #define PROVIDER_LONG (16u * 1024 * 1024)
+#endif
 
 struct provider {
     uv_loop_t *loop;
@@ -44,7 +46,7 @@ struct provider_conn {
     struct cf_http_conn *http;
     struct cf_buf body;
     uint64_t body_len, sum;
-    size_t sent;
+    uint64_t sent;
     unsigned events, handles;
     char path[256], method[16], mode[16];
     bool is_writing, is_closing, is_ending, streams;
@@ -457,14 +459,14 @@ provider_on_connection(uv_stream_t *listener, int status)
 
 /* `port` 0: any; provider->port has it afterwards. False: it cannot listen. */
 static bool
-provider_open(struct provider *provider, uv_loop_t *loop, unsigned port)
+provider_open(struct provider *provider, uv_loop_t *loop, const char *ip, unsigned port)
 {
     struct sockaddr_in address;
     int size = sizeof address;
 
     memset(provider, 0, sizeof *provider);
     provider->loop = loop;
-    uv_ip4_addr("127.0.0.1", (int)port, &address);
+    uv_ip4_addr(ip, (int)port, &address);
     uv_tcp_init(loop, &provider->listener);
     provider->listener.data = provider;
     if (uv_tcp_bind(&provider->listener, (const struct sockaddr *)&address, 0) != 0 ||
@@ -476,7 +478,7 @@ provider_open(struct provider *provider, uv_loop_t *loop, unsigned port)
 }
 
 /* Its connections end when their peers do. */
-static void
+static inline void
 provider_close(struct provider *provider)
 {
     uv_close((uv_handle_t *)&provider->listener, NULL);
