@@ -89,10 +89,8 @@ cf_emit_finding(struct cf_run *run, const char *id, uint64_t frame, const char *
         run->host.on_finding(run->host.user, bytes, len);
 }
 
-/* The lease's token goes to the agent where it is given MCP servers; nobody else sees it. A copy
- * with stars in its place, or NULL: it is not in there. */
-static char *
-without_token(const struct cf_run *run, const char *line, size_t len)
+char *
+cf_emit_without_token(const struct cf_run *run, const char *line, size_t len)
 {
     const char *token = run->relay != NULL ? cf_relay_token(run->relay) : "";
     size_t size = strlen(token);
@@ -117,7 +115,7 @@ cf_emit_frame(struct cf_run *run, bool from_harness, uint64_t number, const char
         return;
     while (len > 0 && (line[len - 1] == '\n' || line[len - 1] == '\r'))
         len--;
-    copy = without_token(run, line, len);
+    copy = cf_emit_without_token(run, line, len);
     run->host.on_frame(run->host.user, from_harness, number, cf_clock_ms() - run->opened_ms,
                        copy != NULL ? copy : line, len);
 }

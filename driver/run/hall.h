@@ -220,6 +220,9 @@ void cf_prompt_done(struct cf_prompt *prompt);
 /* emit.c: observations, findings, frames on their way to the host */
 int cf_emit_open(struct cf_run *run, struct cf_error *err);
 void cf_emit_finding(struct cf_run *run, const char *id, uint64_t frame, const char *text);
+/* The lease's token goes to the agent where it is given MCP servers; nobody else sees it. A copy of
+ * the same length with stars in its place, yours; NULL: it is not in there. */
+char *cf_emit_without_token(const struct cf_run *run, const char *line, size_t len);
 void cf_emit_frame(struct cf_run *run, bool from_harness, uint64_t number, const char *line, size_t len);
 void cf_emit_failure(struct cf_run *run, const struct cf_error *err, uint64_t frame);
 

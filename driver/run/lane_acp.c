@@ -4,7 +4,6 @@
  * normalizer frame by frame, on the stack that read it; what it asks goes to lane_acp_*.c.
  */
 #include "run/lane_acp.h"
-#include "run/mcp.h"
 
 #include "base/clock.h"
 #include "base/str.h"
@@ -13,38 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STEP_SPAWN, STEP_INITIALIZE, STEP_SESSION, STEP_OPEN };
-
 #define QUIET_MS 50u        /* after the prompt's answer: late updates are still taken */
 #define STDOUT_GONE_MS 1000u /* stdout ended, process lives: how long its exit may take */
-
-static void
-on_handshake_deadline(uv_timer_t *timer)
-{
-    struct cf_run *run = timer->data;
-    struct cf_error why;
-    uint64_t seen = cf_acp_bytes_seen(run->acp);
-    const char *method = run->session_step == STEP_SESSION ? "session/new" : "initialize";
-    uint64_t budget = run->session_step == STEP_SESSION ? run->options.session_ms : run->options.initialize_ms;
-
-    if (seen == 0)
-        (void)cf_error_set(&why, CF_ERROR_START_TIMEOUT, 0,
-                           "no answer to %s within %llu ms; no bytes were seen on the harness's stdout", method,
-                           (unsigned long long)budget);
-    else
-        (void)cf_error_set(&why, CF_ERROR_START_TIMEOUT, 0,
-                           "no answer to %s within %llu ms; stdout had %llu bytes, beginning: %s", method,
-                           (unsigned long long)budget, (unsigned long long)seen, cf_acp_first_bytes(run->acp));
-    (void)cf_error_fix(&why, "answer each JSON-RPC request on stdout with one line of JSON; --start-timeout raises the budget");
-    cf_hall_fail(run, &why);
-}
-
-static void
-clock_handshake(struct cf_run *run, int step, uint64_t budget_ms)
-{
-    run->session_step = step;
-    uv_timer_start(&run->phase, on_handshake_deadline, budget_ms, 0);
-}
 
 /* ---- what the connection says ----------------------------------------------------------- */
 
@@ -53,8 +22,9 @@ acp_send(void *user, const char *line, size_t len)
 {
     struct cf_run *run = user;
     struct cf_error why;
+    cf_auto_free char *shown = cf_emit_without_token(run, line, len);
 
-    cf_record_put(run, CF_RECORD_INPUT, line, len);
+    cf_record_put(run, CF_RECORD_INPUT, shown != NULL ? shown : line, len);
     if (cf_harness_say(run, line, len) < 0) {
         (void)cf_error_set(&why, CF_ERROR_HARNESS, 0, "the harness does not read its stdin: 96 MiB are waiting");
         cf_hall_fail(run, &why);
@@ -65,138 +35,6 @@ static void
 acp_frame(void *user, bool from_agent, uint64_t number, const char *line, size_t len)
 {
     cf_emit_frame(user, from_agent, number, line, len);
-}
-
-/* ---- the session ------------------------------------------------------------------------ */
-
-/* What is advertised is served; NULL: nothing is. */
-static json_t *
-client_capabilities(const struct cf_run_options *o)
-{
-    json_t *can = json_pack("{s:{s:b, s:b}, s:b}", "fs", "readTextFile", o->fs, "writeTextFile", o->fs, "terminal",
-                            o->terminal);
-
-    if (can != NULL && o->elicitation != CF_ELICITATION_OFF)
-        (void)json_object_set_new(can, "elicitation", json_pack("{s:{}}", "form"));
-    return can;
-}
-
-static json_t *
-session_params(const struct cf_run *run)
-{
-    json_t *params = json_pack("{s:s, s:o}", "cwd", cf_sandbox_working_directory(run->sandbox), "mcpServers",
-                               cf_run_mcp_descriptors(run));
-
-    if (params != NULL && run->options.session_meta != NULL)
-        (void)json_object_set(params, "_meta", run->options.session_meta);
-    return params;
-}
-
-static void
-start_session(struct cf_run *run)
-{
-    struct cf_error why;
-    json_t *params = session_params(run);
-
-    clock_handshake(run, STEP_SESSION, run->options.session_ms);
-    if (params == NULL)
-        (void)cf_error_memory(&why);
-    if (params == NULL || cf_acp_session_new(run->acp, params, &why) < 0)
-        cf_hall_fail(run, &why);
-    json_decref(params);
-}
-
-static void
-acp_initialized(void *user, json_t *result, uint64_t frame)
-{
-    struct cf_run *run = user;
-    struct cf_error why;
-    json_t *envelope = cf_envelope_acp(run->options.is_ephemeral);
-    json_t *declared = json_object_get(json_object_get(result, "_meta"), "checkfu.capabilities");
-
-    json_decref(run->agent_info);
-    run->agent_info = json_incref(json_object_get(result, "agentInfo"));
-    run->declared = declared != NULL ? json_deep_copy(declared) : json_object();
-    if (cf_declaration_read(result, &run->declaration, &why) < 0 ||
-        cf_session_meta_check(run->options.session_meta, &run->declaration, &why) < 0) {
-        json_decref(envelope);
-        cf_hall_fail(run, &why);
-        return;
-    }
-    run->capability_set = cf_declaration_admit(envelope, &run->declaration);
-    json_decref(envelope);
-    cf_record_call(run, CF_CALL_DECLARE, frame, NULL, 0);
-    cf_normalizer_declare(run->normalizer, &run->declaration);
-    cf_grammar_declare(run->grammar, &run->declaration);
-    start_session(run);
-}
-
-/* The session, asked for anew after a login. */
-static void
-acp_authenticated(void *user, uint64_t frame)
-{
-    start_session(user);
-}
-
-static void set_next(struct cf_run *run, uint64_t frame);
-
-static void
-on_set(void *user, json_t *result, json_t *error, uint64_t frame)
-{
-    struct cf_run *run = user;
-    const char *message = cf_json_str(error, "message");
-    struct cf_error why;
-
-    if (result == NULL && error == NULL)
-        return; /* the connection ended: that has its own story */
-    if (error == NULL) {
-        set_next(run, frame);
-        return;
-    }
-    (void)cf_error_set(&why, CF_ERROR_INCOMPATIBLE, 0, "the agent refused a mode or config option: %.300s",
-                       message != NULL ? message : "(no message)");
-    (void)cf_error_fix(&why, "its answer to session/new lists what it knows (-vv shows it)");
-    cf_hall_fail(run, &why);
-}
-
-/* Mode and options, one after the other; then the session is ready. */
-static void
-set_next(struct cf_run *run, uint64_t frame)
-{
-    json_t *call = json_incref(json_array_get(run->side->settings, 0));
-    struct cf_error why;
-
-    if (call == NULL) {
-        uv_timer_stop(&run->phase);
-        run->session_step = STEP_OPEN;
-        cf_record_call_json(run, CF_CALL_READY, frame, run->capability_set);
-        cf_normalizer_ready(run->normalizer, run->capability_set, frame);
-        cf_hall_session_ready(run);
-        return;
-    }
-    (void)json_array_remove(run->side->settings, 0);
-    if (cf_acp_request(run->acp, json_string_value(json_array_get(call, 0)), json_array_get(call, 1), on_set, run, &why) < 0)
-        cf_hall_fail(run, &why);
-    json_decref(call);
-}
-
-static void
-acp_session(void *user, const char *session_id, json_t *result, uint64_t frame)
-{
-    struct cf_run *run = user;
-    const char *name;
-    json_t *value, *params;
-
-    if (run->options.mode != NULL)
-        (void)json_array_append_new(run->side->settings, json_pack("[s, {s:s}]", "session/set_mode", "modeId",
-                                                                   run->options.mode));
-    json_object_foreach(run->options.config, name, value) {
-        params = json_pack("{s:s, s:O}", "configId", name, "value", value);
-        if (json_is_boolean(value))
-            (void)json_object_set_new(params, "type", json_string("boolean"));
-        (void)json_array_append_new(run->side->settings, json_pack("[s, o]", "session/set_config_option", params));
-    }
-    set_next(run, frame);
 }
 
 static void
@@ -316,15 +154,9 @@ static void
 proc_started(void *user, struct cf_process *process, int pid)
 {
     struct cf_run *run = user;
-    struct cf_error why;
-    json_t *can;
 
     run->harness.has_started = true;
-    clock_handshake(run, STEP_INITIALIZE, run->options.initialize_ms);
-    can = client_capabilities(&run->options);
-    if (cf_acp_initialize(run->acp, can, &why) < 0)
-        cf_hall_fail(run, &why);
-    json_decref(can);
+    cf_acp_handshake(run);
 }
 
 static void
@@ -512,9 +344,9 @@ lane_open(struct cf_run *run, struct cf_error *err)
     static const struct cf_acp_events events = {
         .send = acp_send,
         .on_frame = acp_frame,
-        .on_initialized = acp_initialized,
-        .on_authenticated = acp_authenticated,
-        .on_session = acp_session,
+        .on_initialized = cf_acp_initialized,
+        .on_authenticated = cf_acp_authenticated,
+        .on_session = cf_acp_session_open,
         .on_update = acp_update,
         .on_permission = acp_permission,
         .on_request = acp_request,
@@ -541,87 +373,11 @@ lane_open(struct cf_run *run, struct cf_error *err)
     run->acp = cf_acp_new(&options, &events, run);
     if (run->side == NULL || run->acp == NULL)
         return cf_error_memory(err);
-    clock_handshake(run, STEP_SPAWN, run->options.start_ms);
-    cf_record_spawn(run, (char **)run->release.argv);
+    cf_acp_clock(run, CF_ACP_SPAWN, run->options.start_ms);
     return cf_harness_spawn(run, (char **)run->release.argv, true, &process, err);
 }
 
-/* ---- the prompt ------------------------------------------------------------------------- */
-
-char *
-cf_acp_file_uri(const char *path)
-{
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
-    struct cf_buf uri;
-
-    cf_buf_init(&uri, 0);
-    (void)cf_buf_adds(&uri, "file://");
-    for (; *path != '\0'; path++)
-        if (strchr(plain, *path) != NULL)
-            (void)cf_buf_add(&uri, path, 1);
-        else
-            (void)cf_buf_addf(&uri, "%%%02X", (unsigned char)*path);
-    if (uri.failed) {
-        cf_buf_release(&uri);
-        return NULL;
-    }
-    return cf_buf_take(&uri, NULL);
-}
-
-static json_t *
-text_block(json_t *text)
-{
-    return json_pack("{s:s, s:O}", "type", "text", "text", text);
-}
-
-/* Answers to earlier turns, the text, one link a staged file in the first turn, blocks of the host's. */
-static json_t *
-prompt_blocks(struct cf_run *run, const char *answers)
-{
-    json_t *blocks = json_array(), *file, *link;
-    size_t i;
-
-    if (answers != NULL)
-        (void)json_array_append_new(blocks, json_pack("{s:s, s:s}", "type", "text", "text", answers));
-    (void)json_array_append_new(blocks, text_block(json_object_get(run->prompt.json, "text")));
-    if (run->declaration.staged_files && run->turn == 1)
-        json_array_foreach(run->staged_files, i, file) {
-            cf_auto_free char *uri = cf_acp_file_uri(cf_json_str(file, "path"));
-            link = json_pack("{s:s, s:O, s:s}", "type", "resource_link", "name", json_object_get(file, "name"), "uri",
-                             uri != NULL ? uri : "");
-            if (json_object_get(file, "size") != NULL)
-                (void)json_object_set(link, "size", json_object_get(file, "size"));
-            if (json_object_get(file, "mimeType") != NULL)
-                (void)json_object_set(link, "mimeType", json_object_get(file, "mimeType"));
-            (void)json_array_append_new(blocks, link);
-        }
-    json_array_foreach(run->prompt.blocks, i, file)
-        (void)json_array_append(blocks, file);
-    return blocks;
-}
-
-static int
-lane_begin(struct cf_run *run, struct cf_error *err)
-{
-    cf_auto_free char *answers = NULL;
-    json_t *blocks;
-    int status;
-
-    if (run->harness.has_exited) {
-        cf_harness_exit_error(run, "after its last turn", err);
-        return -1;
-    }
-    if (run->harness.stdout_ended)
-        return cf_error_set(err, CF_ERROR_HARNESS, 0, "the harness closed its stdout after its last turn");
-    if (cf_acp_reinject(run, &answers, err) < 0)
-        return -1;
-    blocks = prompt_blocks(run, answers);
-    status = blocks == NULL ? cf_error_memory(err) : cf_acp_prompt(run->acp, blocks, err);
-    json_decref(blocks);
-    run->turn_state = CF_TURN_RUNNING;
-    cf_hall_kick(run); /* steers may be waiting */
-    return status;
-}
+/* ---- its end, sooner or later ---------------------------------------------------------- */
 
 static void
 on_cancel_deadline(uv_timer_t *timer)
@@ -694,7 +450,7 @@ lane_release(struct cf_run *run)
 }
 
 const struct cf_lane cf_acp_lane = {.open = lane_open,
-                                    .begin = lane_begin,
+                                    .begin = cf_acp_begin,
                                     .cancel = lane_cancel,
                                     .resume = lane_resume,
                                     .interrupt = lane_interrupt,

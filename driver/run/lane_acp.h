@@ -59,6 +59,19 @@ struct cf_acp_side {
     json_t *settings; /* [[method, params], ...] still to be sent before the session is ready */
 };
 
+/* lane_acp_session.c: where the handshake stands (run->session_step), and its events */
+enum { CF_ACP_SPAWN, CF_ACP_INITIALIZE, CF_ACP_SESSION, CF_ACP_OPEN };
+void cf_acp_clock(struct cf_run *run, int step, uint64_t budget_ms);
+void cf_acp_handshake(struct cf_run *run);
+void cf_acp_initialized(void *user, json_t *result, uint64_t frame);
+void cf_acp_authenticated(void *user, uint64_t frame);
+void cf_acp_session_open(void *user, const char *session_id, json_t *result, uint64_t frame);
+
+/* lane_acp_prompt.c */
+CF_CHECKED int cf_acp_begin(struct cf_run *run, struct cf_error *err);
+/* "file:///a%20b"; yours, NULL out of memory. */
+char *cf_acp_file_uri(const char *path);
+
 /* lane_acp_ask.c */
 void cf_acp_on_permission(struct cf_run *run, const struct cf_acp_permission *permission);
 bool cf_acp_on_elicitation(struct cf_run *run, const struct cf_acp_request *request);
@@ -80,8 +93,6 @@ bool cf_acp_on_fs(struct cf_run *run, const struct cf_acp_request *request);
 void cf_acp_fs_continue(struct cf_run *run); /* stdin has taken something */
 bool cf_acp_fs_gone(struct cf_run *run, const void *handle);
 void cf_acp_fs_free(struct cf_acp_side *side);
-/* "file:///a%20b"; yours, NULL out of memory. */
-char *cf_acp_file_uri(const char *path);
 /* The part of an absolute path beneath the working directory; NULL when it is not beneath it. */
 const char *cf_acp_beneath(const char *root, const char *path);
 

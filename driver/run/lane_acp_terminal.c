@@ -232,12 +232,14 @@ static const struct cf_process_events events = {
 
 /* ---- which program ---------------------------------------------------------------------------------------- */
 
-/* The PATH it will have: that of `env`, else of the author's variables, else the usual one. The
- * image's own is known to cf-init only. */
+/* The PATH it will have: that of `env`, else of the author's variables, else the image's. */
 static const char *
 path_of(const struct cf_terminal *t)
 {
-    const char *found = default_path;
+    const char *found = cf_sandbox_search_path(t->run->sandbox);
+
+    if (found == NULL)
+        found = default_path;
 
     for (char **item = t->env; item != NULL && *item != NULL; item++)
         if (cf_str_starts(*item, "PATH="))

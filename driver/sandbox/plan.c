@@ -266,6 +266,20 @@ make_env(const struct cf_sandbox_options *options, json_t *config, bool is_podma
     return NULL;
 }
 
+static int
+keep_search_path(json_t *config, struct cf_plan *plan, struct cf_error *err)
+{
+    json_t *entry;
+    size_t i;
+
+    json_array_foreach(cf_json_arr(config, "Env"), i, entry) {
+        const char *text = json_string_value(entry);
+        if (text != NULL && cf_str_starts(text, "PATH="))
+            return cf_str_copy(&plan->search_path, text + strlen("PATH="), err);
+    }
+    return 0;
+}
+
 static json_t *
 make_mounts(const struct cf_plan *plan)
 {
@@ -396,7 +410,8 @@ fill(const struct cf_sandbox_options *options, const struct cf_engine_facts *fac
         plan_volumes(config, name, plan, err) < 0)
         return -1;
     if (cf_str_copy(&plan->image_id, id != NULL ? id : options->image_id, err) < 0 ||
-        cf_str_copy(&plan->user, user != NULL ? user : "", err) < 0)
+        cf_str_copy(&plan->user, user != NULL ? user : "", err) < 0 ||
+        keep_search_path(config, plan, err) < 0)
         return -1;
     plan->spec = make_spec(options, facts, config, plan);
     return plan->spec != NULL ? 0 : cf_error_memory(err);
@@ -422,6 +437,7 @@ cf_plan_release(struct cf_plan *plan)
     free(plan->image_id);
     free(plan->user);
     free(plan->arch);
+    free(plan->search_path);
     free(plan->working_directory);
     json_decref(plan->labels);
     json_decref(plan->spec);

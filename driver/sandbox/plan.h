@@ -20,6 +20,7 @@ struct cf_plan {
     char *image_id;
     char *user; /* the image's; "" is root */
     char *arch; /* the image's, as in "amd64" */
+    char *search_path; /* PATH of the image's environment; NULL: it has none */
     char *working_directory;
     const char
         *working_directory_from; /* "--working-directory", "the image", "default"; static */

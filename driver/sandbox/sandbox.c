@@ -408,6 +408,12 @@ cf_sandbox_working_directory(const struct cf_sandbox *sb)
 }
 
 const char *
+cf_sandbox_search_path(const struct cf_sandbox *sb)
+{
+    return sb->is_planned ? sb->plan.search_path : NULL;
+}
+
+const char *
 cf_sandbox_container_id(const struct cf_sandbox *sb)
 {
     return sb->container_id;

@@ -80,6 +80,8 @@ void cf_sandbox_hand_over(struct cf_sandbox *sandbox, const struct cf_sandbox_ev
                           const struct cf_log *log);
 struct cf_link *cf_sandbox_link(struct cf_sandbox *sandbox);
 const char *cf_sandbox_working_directory(const struct cf_sandbox *sandbox); /* the real path */
+/* PATH of the image's environment; NULL: it has none, or the sandbox was not planned yet. */
+const char *cf_sandbox_search_path(const struct cf_sandbox *sandbox);
 const char *cf_sandbox_container_id(const struct cf_sandbox *sandbox); /* NULL before create */
 /* What is in force, from inspect, for the result: {"network":"none","cap_drop":[...],...}. New
  * reference; NULL before the container was inspected. The same for the limits. */

@@ -182,6 +182,9 @@ nd "ask: both were asked" '[.[] | select(.permission) | .permission.tool_use_id]
 nd "ask: what was not offered is refused" '[.[] | select(.refused)] | length == 2'
 nd "ask: answered once only" '[.[] | select(.second)] | length == 2'
 nd "ask: the turn finished" '[.[] | select(.turn) | .turn.outcome] == ["finished"]'
+drive "ask, and canceled" DRIVE_CANCEL=300 "$DRIVE" "$WORK/plan" hello
+nd "ask, canceled: both are over without the host" '[.[] | select(.gone) | .gone] == [1, 2]'
+nd "ask, canceled: interrupted" '[.[] | select(.observation.type == "observation.finished") | .observation.payload.stop_reason] == ["interrupted"]'
 drive "ask, and interrupted" DRIVE_INTERRUPT=300 "$DRIVE" "$WORK/plan" hello
 nd "ask, unanswered: interrupted" '[.[] | select(.observation.type == "observation.finished") | .observation.payload.stop_reason] == ["interrupted"]'
 jq '.options.permission = "ask"' "$WORK/plan" >"$WORK/plan2"
@@ -253,6 +256,7 @@ heard "terminals: the id stays valid" 'still-there {"output":'
 heard "terminals: unknown program" 'no such program in the sandbox'
 heard "terminals: a folder that is none" 'cwd is not an absolute path'
 heard "terminals: much output" 'much {"output":'
+heard "terminals: found by the image's own PATH" 'image-path {"terminalId":"term-7"}'
 heard "terminals: a wait withdrawn" 'withdrawn {"code":-32800'
 plain --use-fs --use-terminal
 cf "the reference harness through the client" 0 run "${AGENT[@]}" --fs --terminal --prompt x
@@ -399,6 +403,17 @@ cf "mcp: an agent without that transport" 1 run "${SCRIPT[@]}" --prompt x --mcp 
 nd "mcp: named" '.[-1].result.error | (.type == "runtime.harness_incompatible") and (.message | contains("tracker"))'
 cf "mcp: the execution locus" 1 test oci "${SCRIPT[@]}" --json --mcp "tracker=http://127.0.0.1:9/mcp"
 is "mcp: a named skip" "$(check_is execution_locus skipped)"
+
+# ---- other blocks ----------------------------------------------------------------------------------------------------
+blocks='[{"type":"image","data":"aGk=","mimeType":"image/png"},{"type":"audio","data":"aGk=","mimeType":"audio/wav"},{"type":"resource","resource":{"uri":"file:///x","text":"inside"}}]'
+plain --accept-media
+plan "${AGENT[@]}" >"$WORK/plan"
+drive "image, audio, embedded resource" DRIVE_BLOCKS="$blocks" "$DRIVE" "$WORK/plan" hello
+nd "blocks: taken" '[.[] | select(.turn) | .turn.outcome] == ["finished"]'
+plain
+plan "${AGENT[@]}" >"$WORK/plan"
+drive "an image that the agent does not take" DRIVE_BLOCKS="$blocks" "$DRIVE" "$WORK/plan" hello
+nd "blocks: refused before anything is sent" '[.[] | select(.turn) | .turn.error.type] == ["runtime.harness_incompatible"]'
 
 # ---- staged files --------------------------------------------------------------------------------------------------
 printf '# readme\n' >"$WORK/a b.md"; printf '{}' >"$WORK/c.json"

@@ -7,6 +7,8 @@
  *   DRIVE_QUESTION    answer for each question, JSON
  *   DRIVE_STEER       steer document, said DRIVE_STEER_TIMES times (default 1) once a turn runs
  *   DRIVE_INTERRUPT   interrupts the first turn, so many milliseconds after it began
+ *   DRIVE_CANCEL      cancels it
+ *   DRIVE_BLOCKS      further content blocks of the first prompt
  *   DRIVE_ANSWERS     in the second prompt: "answers" for the question the first one ended with
  */
 #include <cfrunner/run.h>
@@ -20,7 +22,7 @@
 
 struct drive {
     struct cf_run *run;
-    uv_timer_t timer;
+    uv_timer_t timer, cancel;
     char **prompts;
     unsigned turn;
     char question[64];
@@ -114,6 +116,12 @@ on_time(uv_timer_t *timer)
 }
 
 static void
+on_cancel_time(uv_timer_t *timer)
+{
+    cf_run_cancel(((struct drive *)timer->data)->run);
+}
+
+static void
 steer(struct drive *d)
 {
     const char *document = getenv("DRIVE_STEER"), *times = getenv("DRIVE_STEER_TIMES");
@@ -140,6 +148,8 @@ prompt(struct drive *d)
         cf_run_close(d->run, UINT64_MAX, NULL);
         return;
     }
+    if (d->turn == 0 && getenv("DRIVE_BLOCKS") != NULL)
+        json_object_set_new(object, "blocks", json_loads(getenv("DRIVE_BLOCKS"), 0, NULL));
     if (d->turn++ == 1 && answers != NULL)
         json_object_set_new(object, "answers", json_pack("[{s:s, s:o}]", "question", d->question, "items",
                                                          json_loads(answers, 0, NULL)));
@@ -152,6 +162,8 @@ prompt(struct drive *d)
         steer(d);
         if (getenv("DRIVE_INTERRUPT") != NULL)
             uv_timer_start(&d->timer, on_time, (uint64_t)atoi(getenv("DRIVE_INTERRUPT")), 0);
+        if (getenv("DRIVE_CANCEL") != NULL)
+            uv_timer_start(&d->cancel, on_cancel_time, (uint64_t)atoi(getenv("DRIVE_CANCEL")), 0);
     }
     free(text);
 }
@@ -181,6 +193,7 @@ on_result(void *user, const char *json, size_t len)
 
     line("result", json, len);
     uv_close((uv_handle_t *)&d->timer, NULL);
+    uv_close((uv_handle_t *)&d->cancel, NULL);
     cf_run_close(d->run, 0, NULL);
 }
 
@@ -209,7 +222,8 @@ main(int argc, char **argv)
     if (release == NULL || options == NULL || cf_library_init(&err) < 0)
         return 2;
     uv_timer_init(loop, &d.timer);
-    d.timer.data = &d;
+    uv_timer_init(loop, &d.cancel);
+    d.timer.data = d.cancel.data = &d;
     if (cf_run_open(loop, release, strlen(release), options, strlen(options), &host, &d.run, &err) < 0) {
         say_error("error", &err);
         return 2;
