@@ -268,8 +268,9 @@ blame_of(json_t *run, int code)
 
     if (code == 0)
         return "none";
+    /* An engine that went away can prove nothing either: the cause keeps its name. */
     if (code == 4)
-        return "runner";
+        return cf_str_same(blame, "engine") ? "engine" : "runner";
     if (code == 130)
         return "none";
     if (code == 3)

@@ -124,7 +124,9 @@ play() {
             begin 45 $rest; finish_run ;;
         wire)
             entry=${WIRES[pick % ${#WIRES[@]}]}; WHAT="$kind $entry"
-            of_wire "$entry"; TRUE="0 1"; begin 45; finish_run ;;
+            of_wire "$entry"; TRUE="0 1"; rest=25s
+            [ "$entry" != slow-session ] || { TRUE=5; rest=5s; } # it outlasts any patience
+            begin 45 --timeout "$rest"; finish_run ;;
         runner-killed | runner-interrupted | runner-terminated)
             line=${LINES[pick % ${#LINES[@]}]}; WHAT="$kind at $line + $((pick / 7 % 400)) ms"
             if ((pick % 3 == 0)); then of_normal $((pick | 2)) build; else of_fault stall; fi
