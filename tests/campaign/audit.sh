@@ -78,7 +78,7 @@ own_audit() {
 census() {
     ask "/containers/json?all=1" /volumes /networks "/images/json?all=1" |
         jq -r 'if type == "array" then .[] | (.Name // .Id) else .Volumes[]?.Name end'
-    grep -lsz "containerd-shim.*$CF_ENGINE_DIR" /proc/[0-9]*/cmdline
+    grep -lsz "^$CF_ENGINE_DIR.*/containerd.sock\$" /proc/[0-9]*/cmdline # only a shim has it as an argument
     ss -Hltnp | grep cfrunner
 }
 baseline() { census | sort >"$WORK/baseline"; }

@@ -51,7 +51,7 @@ done
 kill $LISTENER; wait $LISTENER 2>/dev/null
 
 # Process trees that ignore TERM, in sessions of their own, holding stdout.
-dead() { ! grep -lsz 'CF_ESCAPE=' /proc/[0-9]*/environ; }
+dead() { ! grep -qsz '^CF_ESCAPE=' /proc/[0-9]*/environ; }
 grace=2000
 within() { check "$1: the verdict came within $2 ms (it took $TOOK_MS)" test "$TOOK_MS" -le "$2"; }
 slack=$((2000 + 500 * $(awk '{print int($1)}' /proc/loadavg))) # provisioning, on a busy machine
