@@ -92,6 +92,10 @@ cf_engine_refusal(const char *method, const char *path, int http_status, const c
 {
     char message[600];
 
+    if (http_status == 0) /* the connection's end came before the head's */
+        return cf_error_set(err, CF_ERROR_ENGINE, 0,
+                            "engine closed the connection in the head of its answer to %s %.*s",
+                            method, shown_len(path), path);
     take_message(body, len, message, sizeof message);
     return cf_error_set(err, http_status == 404 ? CF_ERROR_NOT_FOUND : CF_ERROR_ENGINE,
                         http_status, "engine answered %d to %s %.*s%s%s", http_status, method,

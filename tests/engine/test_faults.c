@@ -197,7 +197,8 @@ START_TEST(an_answer_cut_short_is_lost)
     static const struct fake_answer answers[] = {
         GOOD_START,
         {"GET /v1.41/x", OK "Content-Length: 100\r\n\r\n{\"a\":", 0, true, 0},
-        {"GET /v1.41/none", NULL, 0, true, 0}};
+        {"GET /v1.41/none", NULL, 0, true, 0},
+        {"GET /v1.41/head", OK "Api-Version: 1.41\r\nContent-Ty", 0, true, 0}};
     struct fault fault;
 
     ck_assert_int_eq(connect_to(&fault, answers, CF_COUNT(answers)), 0);
@@ -206,6 +207,9 @@ START_TEST(an_answer_cut_short_is_lost)
     expect_text(&fault, "closed the connection");
     call(&fault, "/none", 3000, 0, false);
     expect_text(&fault, "closed the connection");
+    call(&fault, "/head", 3000, 0, false);
+    ck_assert_int_eq(fault.live.err.kind, CF_ERROR_ENGINE);
+    expect_text(&fault, "in the head of its answer to GET /head");
     end(&fault);
 }
 END_TEST
