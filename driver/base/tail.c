@@ -5,13 +5,38 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FIRST_BYTES 512u
+
 int
 cf_tail_init(struct cf_tail *tail, size_t size)
 {
     memset(tail, 0, sizeof *tail);
-    tail->data = malloc(size);
-    tail->size = size;
+    tail->most = size;
+    tail->size = size < FIRST_BYTES ? size : FIRST_BYTES;
+    tail->data = malloc(tail->size);
     return tail->data == NULL ? -1 : 0;
+}
+
+/* Most streams say little or nothing: the ring is as large as it may be only when it has to
+ * be, and runs round only then. Without memory it stays as it is. */
+static void
+grow(struct cf_tail *tail, size_t len)
+{
+    size_t size = tail->size;
+    char *data;
+
+    while (size < tail->most && tail->len + len > size)
+        size = size * 2 < tail->most ? size * 2 : tail->most;
+    if (size == tail->size)
+        return;
+    data = realloc(tail->data, size);
+    if (data == NULL) {
+        tail->most = tail->size;
+        return;
+    }
+    tail->data = data;
+    tail->size = size;
+    tail->at = tail->len;
 }
 
 void
@@ -29,6 +54,7 @@ cf_tail_add(struct cf_tail *tail, const void *bytes, size_t len)
     tail->total += len;
     if (tail->data == NULL)
         return;
+    grow(tail, len);
     if (len > tail->size) {
         from += len - tail->size;
         len = tail->size;

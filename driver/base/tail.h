@@ -7,6 +7,7 @@
 
 struct cf_tail {
     char *data;
+    size_t most;          /* what it may grow to */
     size_t size, len, at; /* ring: `at` is where the next byte goes */
     uint64_t total;       /* bytes ever seen */
 };

@@ -374,6 +374,7 @@ start(struct cf_engine_call *call, const struct cf_engine_request *request,
             .is_streamed = request->source != NULL,
             .deadline_ms = call->request.deadline_ms,
             .idle_ms = request->idle_ms,
+            .buffer_bytes = request->buffer_bytes,
         };
         rc = cf_http_call_start(call->engine->http, &options, &events, call, &call->http, err);
     }

@@ -101,6 +101,7 @@ struct cf_engine_request {
     const char *registry_auth;   /* X-Registry-Auth value or NULL; copied, never logged */
     const char *registry_config; /* X-Registry-Config (build) or NULL; copied, never logged */
     uint64_t deadline_ms;        /* whole call; 0: 60 s */
+    size_t buffer_bytes;  /* what is read at once; 0: 64 KiB. Kept for as long as the call lasts */
     uint64_t idle_ms;            /* no byte either way for this long; 0: off */
     cf_engine_progress_fn *on_object; /* body is a stream of JSON objects; errors inside a 200
                                          body (errorDetail, else error) make the call fail */

@@ -12,6 +12,7 @@
 #define START_MS 120000u /* starts queue up behind each other on a busy engine */
 #define REMOVE_MS 60000u
 #define ARCHIVE_MS 120000u
+#define WAIT_BUFFER_BYTES 2048u /* a wait lasts as long as its container, and says one line */
 
 static struct cf_buf
 path_of(const char *prefix, const char *id, const char *suffix)
@@ -68,8 +69,10 @@ cf_engine_container_wait(struct cf_engine *engine, const char *id, uint64_t dead
                          void *user, struct cf_engine_call **ret_call, struct cf_error *err)
 {
     struct cf_buf path = path_of("/containers/", id, "/wait?condition=next-exit");
-    struct cf_engine_request request = {
-        .method = "POST", .deadline_ms = deadline_ms, .on_head = on_head};
+    struct cf_engine_request request = {.method = "POST",
+                                        .deadline_ms = deadline_ms,
+                                        .on_head = on_head,
+                                        .buffer_bytes = WAIT_BUFFER_BYTES};
 
     return cf_engine_send(engine, &path, request, done, user, ret_call, err);
 }

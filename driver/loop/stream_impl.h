@@ -22,7 +22,6 @@ struct cf_stream { /* first member of either kind */
     bool is_open, has_ended, is_closing, wants_shutdown, is_writing;
     void (*on_closed)(void *user);
     void *closed_user;
-    char buffer[CF_STREAM_BUFFER_BYTES];
 };
 
 int cf_stream_uv_open(uv_loop_t *loop, const struct cf_stream_target *target,

@@ -29,6 +29,7 @@ struct tls_side {
     bool out_finished; /* report on_written from the loop, not from inside write */
     char *where;
     char detail[CURL_ERROR_SIZE];
+    char buffer[CF_STREAM_BUFFER_BYTES];
 };
 
 static void on_again(uv_idle_t *idle);
@@ -124,7 +125,7 @@ read_some(struct tls_side *side)
         if (side->base.is_closing || side->base.has_ended)
             return;
         CURLcode code =
-            curl_easy_recv(side->easy, side->base.buffer, sizeof side->base.buffer, &got);
+            curl_easy_recv(side->easy, side->buffer, sizeof side->buffer, &got);
         if (code == CURLE_AGAIN)
             return;
         if (code != CURLE_OK) {
@@ -135,7 +136,7 @@ read_some(struct tls_side *side)
             cf_stream_end(&side->base, NULL);
             return;
         }
-        side->base.events.on_data(side->base.user, side->base.buffer, got);
+        side->base.events.on_data(side->base.user, side->buffer, got);
     }
     if (!side->base.is_closing)
         uv_idle_start(&side->again, on_again);

@@ -91,21 +91,25 @@ on_connect_timeout(uv_timer_t *timer)
 
 /* ---- reading and writing ---------------------------------------------------------------- */
 
+/* For the one read alone: hundreds of streams are open that have nothing to say. Without memory the
+ * read comes back as ENOBUFS. */
 static void
 on_alloc(uv_handle_t *handle, size_t wish, uv_buf_t *buf)
 {
-    struct uv_side *side = handle->data;
-    *buf = uv_buf_init(side->base.buffer, sizeof side->base.buffer);
+    char *bytes = malloc(CF_STREAM_BUFFER_BYTES);
+
+    *buf = uv_buf_init(bytes, bytes != NULL ? CF_STREAM_BUFFER_BYTES : 0);
 }
 
 static void
 on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 {
+    cf_auto_free char *bytes = buf->base;
     struct uv_side *side = stream->data;
     struct cf_error err = {0};
 
     if (got > 0) {
-        side->base.events.on_data(side->base.user, buf->base, (size_t)got);
+        side->base.events.on_data(side->base.user, bytes, (size_t)got);
         return;
     }
     if (got == 0)

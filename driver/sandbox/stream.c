@@ -10,6 +10,14 @@
 
 /* ---- out ----------------------------------------------------------------------------- */
 
+static void
+forget_output(struct cf_sandbox *sb)
+{
+    free(sb->out);
+    sb->out = NULL;
+    sb->is_writing = false;
+}
+
 void
 cf_stream_pump(struct cf_sandbox *sb)
 {
@@ -24,12 +32,17 @@ cf_stream_pump(struct cf_sandbox *sb)
         return;
     if (len > CF_OUT_BYTES)
         len = CF_OUT_BYTES;
-    memcpy(sb->out, bytes, len); /* the link's memory may move before the write is out */
-    cf_link_output_taken(sb->link, len);
+    sb->out = malloc(len);
     sb->is_writing = true;
-    if (cf_attach_write(sb->attach, sb->out, len, &err) == 0)
-        return;
-    sb->is_writing = false;
+    if (sb->out == NULL) {
+        cf_error_memory(&err);
+    } else {
+        memcpy(sb->out, bytes, len); /* the link's memory may move before the write is out */
+        cf_link_output_taken(sb->link, len);
+        if (cf_attach_write(sb->attach, sb->out, len, &err) == 0)
+            return;
+    }
+    forget_output(sb);
     sb->stream_over = true;
     sb->stream_error = err;
     cf_demise_begin(sb);
@@ -40,7 +53,7 @@ on_written(void *user)
 {
     struct cf_sandbox *sb = user;
 
-    sb->is_writing = false;
+    forget_output(sb);
     cf_stream_pump(sb);
 }
 
@@ -98,9 +111,6 @@ cf_stream_attach(struct cf_sandbox *sb, struct cf_error *err)
     static const struct cf_attach_events events = {
         .on_head = on_head, .on_data = on_data, .on_written = on_written, .on_end = on_end};
 
-    sb->out = malloc(CF_OUT_BYTES);
-    if (sb->out == NULL)
-        return cf_error_memory(err);
     return cf_attach_open(sb->engine, sb->container_id, 60000, &events, sb, &sb->attach, err);
 }
 

@@ -145,6 +145,34 @@ START_TEST(a_tail_keeps_the_end_and_counts_all)
 }
 END_TEST
 
+START_TEST(a_tail_that_grows_is_the_tail_of_what_was_added)
+{
+    char all[6000], *text;
+
+    for (size_t i = 0; i < sizeof all; i++)
+        all[i] = (char)('a' + i % 26);
+    for (size_t most = 1; most < 3000; most = most * 2 + 1) {
+        for (size_t step = 1; step < 5000; step = step * 3 + 1) {
+            struct cf_tail tail;
+            size_t len = 0, kept;
+            ck_assert_int_eq(cf_tail_init(&tail, most), 0);
+            for (; len + step <= sizeof all; len += step) {
+                cf_tail_add(&tail, all + len, step);
+                kept = len + step < most ? len + step : most;
+                ck_assert_uint_eq(tail.len, kept);
+            }
+            kept = len < most ? len : most;
+            text = cf_tail_text(&tail, 0, 0);
+            ck_assert_uint_eq(strlen(text), kept);
+            ck_assert(memcmp(text, all + len - kept, kept) == 0);
+            ck_assert_uint_le(tail.size, most);
+            free(text);
+            cf_tail_release(&tail);
+        }
+    }
+}
+END_TEST
+
 START_TEST(ids_have_their_form)
 {
     char id[40];
@@ -165,4 +193,5 @@ UNIT_MAIN("base", tcase_add_test(tc, errors_are_one_printable_line);
           tcase_add_test(tc, shell_quoting_survives_quotes);
           tcase_add_test(tc, sizes_and_durations_are_read_whole_or_not_at_all);
           tcase_add_test(tc, a_tail_keeps_the_end_and_counts_all);
+          tcase_add_test(tc, a_tail_that_grows_is_the_tail_of_what_was_added);
           tcase_add_test(tc, ids_have_their_form);)

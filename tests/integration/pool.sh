@@ -56,4 +56,16 @@ check "SIGKILL: nothing runs on" await none_runs
 cf "SIGKILL: reap" 0 reap --state-dir "$WORK/state"
 audit "SIGKILL, then reap"
 check "SIGKILL, then reap: no lock file is left" test -z "$(ls "$WORK/state/runs")"
+
+# Forty at once on one loop; beside them one floods, one floods a host that does not read, one is mute, and one run's
+# engine accepts and says nothing. Bounds are wide: what is shown is that nobody waits for anybody.
+if timeout -k 5 240 "$B/tests/plugin/host_many" "$CTX/acp-script" sandboxes=40 seconds=4 every=200 >"$WORK/out" 2>"$WORK/err"; then
+    ok "40 sandboxes on one loop: $(jq -c '{open_ms, files_each, memory_each_kib, peace: .peace.p99_ms, trouble: .trouble.p99_ms}' "$WORK/out")"
+else bad "40 sandboxes on one loop" "$(cat "$WORK/out" "$WORK/err")"; fi
+check "all of them speak, in peace and in trouble" last '.peace.gaps > 200 and .trouble.gaps > 400'
+check "at most 6 descriptors each" last '.files_each <= 6'
+readelf -d "$B/cfrunner-docker.so" | grep -q libasan && echo "SKIPPED at most 256 KiB each: a sanitizer's memory is not ours" ||
+    check "at most 256 KiB each ($(jq .memory_each_kib "$WORK/out"))" last '.memory_each_kib <= 256'
+check "a flood, a deaf host, a mute harness and a lost engine hold up no sibling" last '.trouble.p99_ms < 2000 and .flood_mib > 1'
+audit "forty at once"
 finish
