@@ -205,14 +205,13 @@ cf_flags_brief(const struct cf_flag *table, size_t count, FILE *to)
             column = (int)strlen(table[i].name) + 1;
             continue;
         }
-        width = snprintf(word, sizeof word, "%s%s%s", table[i].name, table[i].value != NULL ? " " : "",
-                         table[i].value != NULL ? table[i].value : "");
-        if (column + width + 2 > 79) {
-            fprintf(to, "\n   ");
-            column = 3;
+        width = snprintf(word, sizeof word, "%s%s", table[i].name, table[i].value != NULL ? "=" : "");
+        if (column + width + 1 > 79) {
+            fprintf(to, "\n ");
+            column = 1;
         }
-        fprintf(to, "  %s", word);
-        column += width + 2;
+        fprintf(to, " %s", word);
+        column += width + 1;
     }
     fprintf(to, "\n");
 }

@@ -160,8 +160,7 @@ usage(bool all)
 {
     puts("usage: cfrunner test oci --name N (--image REF | --build-context DIR)\n"
          "         --entrypoint PATH --protocol acp-v1|oneshot-v1 [flags] | --release FILE\n"
-         "Proves a harness image on a real Engine. Exit: 0 proven, 1 harness, 2 usage,\n"
-         "3 engine, 4 runner or something left, 5 deadline, 130 interrupted.");
+         "Exit: 0 proven, 1 harness, 2 usage, 3 engine, 4 runner, 5 deadline, 130 stopped.");
     (all ? cf_flags_help : cf_flags_brief)(cf_launch_table, cf_launch_count, stdout);
 }
 

@@ -129,7 +129,8 @@ cf_cli_validate(int argc, char **argv)
     size_t len = 0, kind = 0;
 
     if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        puts("usage: cfrunner validate release|observation|acp-vectors|oneshot-vectors|recording FILE\n"
+        puts("usage: cfrunner validate KIND FILE   KIND: release, observation, acp-vectors,\n"
+         "oneshot-vectors or recording\n"
              "FILE may be - for stdin. One JSON document on stdout:\n"
              "{\"valid\":BOOL,\"errors\":[{\"code\",\"pointer\",\"message\",...}]}. Exit 0 valid, 2 not.");
         return 0;
