@@ -237,7 +237,7 @@ JOBS ?= $(shell nproc)
 ASAN := -O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer
 
 # Programs that integration tests use.
-HELPERS = $(addprefix $(B)/tests/support/,registry drive mcp provider)
+HELPERS = $(addprefix $(B)/tests/support/,registry drive mcp provider spoil)
 
 setup:
 	docker/engine/setup
