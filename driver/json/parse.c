@@ -1,11 +1,12 @@
 /*
- * json/parse.c: text to tree: limits and grammar by our scanner, the tree by jansson.
+ * json/parse.c: text to tree: limits and grammar by our scanner, the tree by build.c.
  *
- * jansson still refuses what only it can see: numbers outside int64 or double, and a member name
+ * jansson's own reader still refuses what only it can see: numbers outside int64 or double, and a member name
  * given twice. Every refusal is told with line, column and byte offset.
  */
 #include "json/json.h"
 
+#include "json/build.h"
 #include "json/scan.h"
 
 #include <stdio.h>
@@ -124,7 +125,9 @@ cf_json_read(const char *bytes, size_t len, const struct cf_json_limits *given,
         return fault;
     if (limits.reject_duplicates)
         flags |= JSON_REJECT_DUPLICATES;
-    json_t *value = json_loadb(bytes, len, flags, &why);
+    json_t *value = cf_json_build(bytes, len, limits.reject_duplicates);
+    if (value == NULL) /* there is something to say about it */
+        value = json_loadb(bytes, len, flags, &why);
     if (value == NULL)
         return tell_jansson(bytes, len, &why, err);
     if (limits.containers_only && !json_is_object(value) && !json_is_array(value)) {

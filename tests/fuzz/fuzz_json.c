@@ -28,6 +28,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (fault != CF_JSON_FAULT_NONE)
         return 0;
+    again = json_loadb((const char *)data, size, JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &why);
+    if (again == NULL || !json_equal(value, again))
+        abort(); /* not the tree that jansson makes of it */
+    json_decref(again);
     text = cf_json_dump(value, &len);
     again = text == NULL ? NULL : cf_json_parse(text, len, &limits, &err);
     if (again == NULL || !cf_json_same(value, again))

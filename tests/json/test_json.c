@@ -59,6 +59,53 @@ START_TEST(good_texts_are_read_and_written_back_compact)
 }
 END_TEST
 
+/* Of each text the tree is what jansson's own reader makes of it. */
+static void
+same_as_jansson(const char *text, size_t len)
+{
+    struct cf_json_limits limits = {0};
+    json_error_t why;
+    json_t *value = NULL, *theirs;
+
+    for (int i = 0; i < 2; i++) {
+        limits.reject_duplicates = i == 1;
+        theirs = json_loadb(text, len, JSON_DECODE_ANY | JSON_ALLOW_NUL | (i == 1 ? JSON_REJECT_DUPLICATES : 0), &why);
+        enum cf_json_fault fault = cf_json_read(text, len, &limits, &value, NULL);
+        ck_assert_msg((fault == CF_JSON_FAULT_NONE) == (theirs != NULL), "%s", text);
+        if (theirs != NULL) {
+            char *ours = json_dumps(value, JSON_ENCODE_ANY), *wanted = json_dumps(theirs, JSON_ENCODE_ANY);
+            ck_assert_str_eq(ours, wanted); /* members in the same order, numbers of the same kind */
+            ck_assert(json_equal(value, theirs));
+            free(ours);
+            free(wanted);
+            json_decref(value);
+        }
+        json_decref(theirs);
+    }
+}
+
+START_TEST(the_tree_is_the_one_that_jansson_builds)
+{
+    static const char *const texts[] = {
+        "0", "-0", "-1", "123456789012345678", "1234567890123456789", "9223372036854775807", "-9223372036854775808",
+        "9223372036854775808", "0.0", "-0.0", "1e5", "1E-5", "12.5e3", "1e400", "[0,1.5,-2,3e2]", " [ 1 , 2 ] ",
+        "\"\"", "\"a\"", "\"\\\"\"", "\"\\\\\"", "\"\\\\\\\"\"", "\"a\\\"b\\\"c\"", "\"\\u0000\"", "\"x\\u0041y\"",
+        "\"\\uD83D\\uDE00\"", "\"\\ud83d\\ude00\\uFFFF\"", "\"\\/\\b\\f\\n\\r\\t\"", "\"\xc3\xa9\xf0\x9f\x98\x80\"",
+        "{\"a\":1,\"a\":2}", "{\"a\":1,\"\\u0061\":2}", "{\"\\u0061\":\"\\u0062\",\"c\":{\"\\n\":[]}}", "{\"\":{}}",
+        "{ \"k\" : [ { } , [ ] , true , false , null ] }", "{\"b\":1,\"a\":2,\"b\":3,\"c\":4}",
+        "[[[[[[[[1]]]]]]]]", "[\"\\\\\",\"\\\"\",\"\"]",
+    };
+    char name[600];
+
+    for (size_t i = 0; i < CF_COUNT(texts); i++)
+        same_as_jansson(texts[i], strlen(texts[i]));
+    for (size_t len = 100; len < 300; len += 7) { /* a name with escapes, kept while its value is read */
+        (void)snprintf(name, sizeof name, "{\"%0*d\\u0061\":\"\\n\",\"b\":2}", (int)len, 1);
+        same_as_jansson(name, strlen(name));
+    }
+}
+END_TEST
+
 START_TEST(texts_that_are_not_json_are_refused)
 {
     static const char *const bad[] = {
@@ -300,6 +347,7 @@ START_TEST(the_public_parsing_suite_is_judged_right)
 END_TEST
 
 UNIT_MAIN("json/json", tcase_add_test(tc, good_texts_are_read_and_written_back_compact);
+          tcase_add_test(tc, the_tree_is_the_one_that_jansson_builds);
           tcase_add_test(tc, texts_that_are_not_json_are_refused);
           tcase_add_test(tc, a_text_cut_at_any_byte_is_refused_and_whole_it_is_read);
           tcase_add_test(tc, an_error_names_line_column_and_byte);
