@@ -151,11 +151,12 @@ scramble(uint64_t seed, uint64_t count)
 void
 obs_mint(struct cf_normalizer *n, const char *prefix, char out[MINTED_SIZE])
 {
-    uint64_t seed[2];
+    bool is_question = strcmp(prefix, "qst_") == 0;
+    uint64_t seed[2], number;
 
+    /* a replay is given its questions with their ids: they have a count of their own */
     memcpy(seed, n->options.seed, sizeof seed);
-    n->mint_count++;
+    number = is_question ? UINT64_C(1) << 63 | ++n->question_count : ++n->mint_count;
     snprintf(out, MINTED_SIZE, "%.10s%016" PRIx64 "%016" PRIx64, prefix,
-             scramble(seed[0], n->mint_count),
-             scramble(seed[1] ^ seed[0] << 1, n->mint_count));
+             scramble(seed[0], number), scramble(seed[1] ^ seed[0] << 1, number));
 }

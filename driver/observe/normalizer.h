@@ -66,7 +66,7 @@ struct cf_normalizer {
     struct cf_normalizer_options options;
     struct cf_declaration declaration;
     struct cf_buf out;
-    uint64_t mint_count;
+    uint64_t mint_count, question_count;
 
     struct text_run run;
     struct last_message last;
