@@ -245,8 +245,8 @@ heard "file-16mib: one byte more is refused" 'content is larger than 16 MiB'
 wire terminals 0 --prompt x --terminal
 heard "terminals: at once" 'created {"terminalId":"term-1"}'
 heard "terminals: exit code" 'waited {"exitCode":3,"signal":null}'
-heard "terminals: cut at a character" '"truncated":true'
-unheard "terminals: no half character" '\ufffd€'
+heard "terminals: cut at a character" 'output {"output":"€","truncated":true'
+heard "terminals: stderr is output, too" 'both-streams {"output":"out of money\n"'
 heard "terminals: killing what has ended" 'killed-late {}'
 heard "terminals: released" 'gone {"code":-32002'
 heard "terminals: found by PATH" 'by-path {"terminalId":"term-2"}'
@@ -306,6 +306,7 @@ script steer-delivered
 plan "${SCRIPT[@]}" >"$WORK/plan"
 drive "the same steer three times" DRIVE_STEER='{"content":"left","id":"evt_0123456789abcdef0123456789abcdef"}' DRIVE_STEER_TIMES=3 "$DRIVE" "$WORK/plan" a
 nd "same id: one delivery" '([.[] | select(.steered)] | length == 3) and ([.[].observation? | select(.type == "observation.steering")] | length == 1)'
+nd "same id: nothing else is owed" '[.[] | select(.result) | .result.status] == ["ok"]'
 nd "same id: told once" '[.[] | select(.steering) | .steering] == [["evt_0123456789abcdef0123456789abcdef", "delivered"]]'
 nd "before a turn: refused" '[.[] | select(.early)] | length == 1'
 plain --declare=steer
