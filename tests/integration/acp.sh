@@ -337,6 +337,14 @@ for member in '"checkfu.builtin_tools":["read","write"]' '"checkfu.runtime_confi
 done
 wire refuses-authority 1 --prompt x "${authority[@]}"
 nd "refuses-authority: incompatible, members named" '.[-1].result.error | (.type == "runtime.harness_incompatible") and (.message | contains("checkfu.builtin_tools, checkfu.continuity, checkfu.runtime_config, checkfu.output_schema, checkfu.resume"))'
+script refuses-authority
+SCRIPT[-1]=--arg=-e; SCRIPT+=("--arg=expect initialize
+answer {\"protocolVersion\":1,\"_meta\":{\"checkfu.capabilities\":{\"builtin_tool_scoping\":\"enforced\"}}}
+expect session/new
+error -32603 cannot
+hang")
+cf "authority refused with another code" 1 run "${SCRIPT[@]}" --prompt x --builtin-tools read
+nd "authority refused with another code: incompatible" '.[-1].result.error | (.type == "runtime.harness_incompatible") and (.message | contains("checkfu.builtin_tools"))'
 wire takes-authority 0 --prompt x
 unheard "nothing asked for, nothing sent" '"session/new","params":{"cwd":"/workspace","mcpServers":[],"_meta"'
 printf '{"version":2,"state":"kept"}' >"$WORK/bad-state.json"
