@@ -399,6 +399,13 @@ check "mcp: the lease's token stays here" sh -c "! grep -qi '^authorization' '$W
 heard "mcp: the agent is told the relay's address" '"url":"http://127.0.0.1:4180/mcp/tracker"'
 unheard "mcp: the token is in no frame shown" 'Bearer cfr_'
 nd "mcp: rows of the ledger, no model calls" '[.[-1].result.model_calls[] | select(.path == "/mcp/tracker")] | length >= 2 and all(.probe)'
+printf '{"rules":[{"when":{"user":"the tracker"},"times":1,"say":[{"tool":{"name":"mcp__tracker__seven","input":{}}}]}]}' >"$WORK/model.json"
+plain --declare=subagents
+cf "mcp: the model calls a tool of it" 0 run "${AGENT[@]}" --prompt "ask the tracker" --mcp "tracker=http://$MCP_AT/mcp" --model-script "$WORK/model.json"
+nd "mcp: the tool's answer came back" "$(type_is tool_result) | map(select(.result == \"seven\")) | length == 1"
+nd "mcp: counted in the turn's telemetry" "$(type_is finished) | .[0].turn.mcp_calls == 1"
+check "mcp: the server carried it out" grep -q '"method":"tools/call"' "$WORK/mcp"
+plain
 "$CF" test oci "${AGENT[@]}" --print-plan --mcp "tracker=http://$MCP_AT/mcp" |
     jq '.options.mcp[0].headers = [{"name":"X-Key","value":"planted-secret"}]' >"$WORK/plan"
 drive "mcp: headers" "$DRIVE" "$WORK/plan" hello
