@@ -251,7 +251,7 @@ integration:
 	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses examples $(HELPERS)
 	docker/engine/with-engine tests/support/run-integration $(B)
 bench:
-	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses benches
+	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses benches $(HELPERS) $(B)/tests/support/relay
 	docker/engine/with-engine tests/bench/run $(B)
 .PHONY: tested asan-bins benches unit-bins
 tested: all harnesses examples unit-bins $(HELPERS) asan-bins

@@ -150,6 +150,37 @@ refused_call(const struct judge *j)
     return NULL;
 }
 
+/* What the harness's last words say of a client that went past the relay: nothing outside has a name or
+ * a way in the sandbox. NULL: nothing of the kind. */
+static const char *
+outside_fix(const struct judge *j)
+{
+    static const char *const words[] = {"ENOTFOUND", "EAI_AGAIN", "getaddrinfo", "no such host", "resolve host",
+                                        "name resolution", "Name or service not known", "ENETUNREACH",
+                                        "Network is unreachable", "ECONNREFUSED", "Connection refused"};
+    json_t *turn = turn_of(j, 1);
+    const char *texts[] = {cf_json_str(cf_json_obj(j->facts->run, "harness"), "stderr_tail"),
+                           cf_json_str(cf_json_obj(turn, "error"), "message")};
+
+    for (size_t t = 0; t < CF_COUNT(texts); t++)
+        for (size_t i = 0; texts[t] != NULL && i < CF_COUNT(words); i++)
+            if (strcasestr(texts[t], words[i]) != NULL)
+                return json_is_object(json_object_get(j->facts->run, "egress"))
+                           ? "its client seems to ignore the base URL, or HTTPS_PROXY: it looked for a host outside by "
+                             "itself; give it the variable it reads with --env NAME={relay} or {relay_v1}"
+                           : "its client seems to ignore the base URL: it looked for a host outside; give it the variable "
+                             "it reads with --env NAME={relay} or {relay_v1} (--allow-host opens another host)";
+    return NULL;
+}
+
+static const char *
+base_url_fix(const struct judge *j)
+{
+    const char *fix = outside_fix(j);
+
+    return fix != NULL ? fix : BASE_URL_FIX;
+}
+
 static json_t *
 evidence_call(json_t *call)
 {
@@ -255,13 +286,14 @@ check_exchange(struct judge *j, const char *id)
     if (turn == NULL)
         failed(j, id, NULL, run_error(j), NULL, "%s", error_text(j));
     else if (!is_finished)
-        failed(j, id, evidence_call(seen), error != NULL ? error : run_error(j), NULL, "%s",
+        failed(j, id, evidence_call(seen), error != NULL ? error : run_error(j),
+               call_with(j, 1, NULL) == NULL ? outside_fix(j) : NULL, "%s",
                cf_json_str(error, "message") != NULL ? cf_json_str(error, "message") : error_text(j));
     else if (seen == NULL && call_with(j, 1, NULL) == NULL && refused != NULL)
-        failed(j, id, evidence_call(refused), NULL, hint != NULL && *hint ? hint : BASE_URL_FIX, "the relay refused %s %s (%s)", cf_json_str(refused, "method"),
+        failed(j, id, evidence_call(refused), NULL, hint != NULL && *hint ? hint : base_url_fix(j), "the relay refused %s %s (%s)", cf_json_str(refused, "method"),
                cf_json_str(refused, "path"), cf_json_str(refused, "refused"));
     else if (seen == NULL)
-        failed(j, id, evidence_call(call_with(j, 1, NULL)), NULL, BASE_URL_FIX, "the prompt's nonce never reached the model relay: %s",
+        failed(j, id, evidence_call(call_with(j, 1, NULL)), NULL, base_url_fix(j), "the prompt's nonce never reached the model relay: %s",
                call_with(j, 1, NULL) != NULL ? "calls came without it" : "no model call was made");
     else if (answered == NULL)
         failed(j, id, evidence_call(seen), NULL, "read the whole answer before closing the connection", "the relay could not answer the call that carried the nonce");
@@ -287,10 +319,10 @@ check_model_plane(struct judge *j)
         passed(j, "model_plane_reached", evidence_call(seen), "%lld served, on %s",
                (long long)cf_json_int(totals, "served", 0), cf_json_str(seen, "path"));
     else if (refused != NULL)
-        failed(j, "model_plane_reached", evidence_call(refused), NULL, BASE_URL_FIX, "only refused calls: %s %s (%s)",
+        failed(j, "model_plane_reached", evidence_call(refused), NULL, base_url_fix(j), "only refused calls: %s %s (%s)",
                cf_json_str(refused, "method"), cf_json_str(refused, "path"), cf_json_str(refused, "refused"));
     else
-        failed(j, "model_plane_reached", NULL, NULL, BASE_URL_FIX, "the relay served no call with the prompt's nonce");
+        failed(j, "model_plane_reached", NULL, NULL, base_url_fix(j), "the relay served no call with the prompt's nonce");
 }
 
 static void

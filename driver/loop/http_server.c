@@ -163,6 +163,29 @@ finish_exchange(struct cf_http_conn *conn)
 
 /* ---- the head ------------------------------------------------------------------------ */
 
+/* How many bytes, from the first, may stand in a head and end no line. */
+static size_t
+plain_run(const char *bytes, size_t len)
+{
+    size_t n = 0;
+
+    while (n < len && (unsigned char)bytes[n] >= 0x20 && bytes[n] != 0x7f)
+        n++;
+    return n;
+}
+
+/* A byte that is not plain: NULL when it may stand behind `last`, else why it may not. */
+static const char *
+judge_byte(unsigned char ch, char last, bool is_first)
+{
+    if (ch == '\n' ? last != '\r' : last == '\r')
+        return "a line of the request head does not end in CRLF";
+    if (ch == '\n' || ch == '\r' || ch == '\t')
+        return NULL;
+    return is_first && ch == 0x16 ? "a TLS hello on a port that speaks plain HTTP"
+                                  : "a control character in the request head";
+}
+
 /* Takes head bytes up to and with the empty line. *ret_why on bytes that no head may hold. */
 static size_t
 collect_head(struct cf_http_conn *conn, const char *bytes, size_t len, bool *ret_whole,
@@ -170,27 +193,30 @@ collect_head(struct cf_http_conn *conn, const char *bytes, size_t len, bool *ret
 {
     struct cf_buf *head = &conn->head;
 
-    for (size_t i = 0; i < len; i++) {
-        unsigned char ch = (unsigned char)bytes[i];
+    for (size_t i = 0; i < len;) {
         char last = head->len > 0 ? head->data[head->len - 1] : '\0';
+        size_t run = plain_run(bytes + i, len - i);
 
-        if (ch == '\n' ? last != '\r' : last == '\r')
-            *ret_why = "a line of the request head does not end in CRLF";
-        else if ((ch < 0x20 && ch != '\t' && ch != '\r' && ch != '\n') || ch == 0x7f)
-            *ret_why = head->len == 0 && ch == 0x16
-                           ? "a TLS hello on a port that speaks plain HTTP"
-                           : "a control character in the request head";
+        if (run > 0 && last == '\r')
+            *ret_why = judge_byte((unsigned char)bytes[i], last, false);
+        else if (run == 0)
+            *ret_why = judge_byte((unsigned char)bytes[i], last, head->len == 0);
         if (*ret_why != NULL)
             return i + 1;
-        if (cf_buf_add(head, &bytes[i], 1) < 0)
-            return i + 1;
-        if (ch != '\n')
+        run = run > 0 ? run : 1;
+        if (run > head->limit_bytes - head->len)
+            run =
+                head->limit_bytes - head->len + 1; /* one too many says that it is too large */
+        i += run;
+        if (cf_buf_add(head, bytes + i - run, run) < 0)
+            return i;
+        if (bytes[i - 1] != '\n')
             continue;
         if (head->len == 2) {
             cf_buf_reset(head); /* an empty line before a request is passed over */
         } else if (head->len >= 4 && memcmp(head->data + head->len - 4, "\r\n\r\n", 4) == 0) {
             *ret_whole = true;
-            return i + 1;
+            return i;
         }
     }
     return len;

@@ -40,8 +40,9 @@ call_new(struct cf_relay *relay, struct cf_http_conn *http)
     call->row.model_asked = call->row.model_served = "";
     call->row.hint = call->hint;
     call->row.usage = "none";
-    cf_id_hex(call->id);
-    call->id[24] = '\0';
+    /* unlike any other of this run, and in no order that another could guess */
+    (void)snprintf(call->id, sizeof call->id, "%.16s%08x", relay->id_stem,
+                   (unsigned)relay->last_id * 0x9e3779b1u);
     (void)snprintf(call->request_id, sizeof call->request_id, "req_%s", call->id);
     TAILQ_INSERT_TAIL(&relay->calls, call, link);
     relay->call_count++;

@@ -75,6 +75,7 @@ struct cf_relay {
     TAILQ_HEAD(, cf_call) calls;
     unsigned call_count;
     uint64_t opened_ms, last_id;
+    char id_stem[33]; /* of the calls' ids */
     struct cf_ledger ledger;
     struct cf_job jobs[CF_RELAY_JOBS];
     unsigned job_count; /* ever made; the slot is its remainder */
@@ -185,9 +186,11 @@ void cf_forward_drain(struct cf_call *call); /* the client reads again */
 /* The row gets what the provider's answer told; the rest of it is given up. */
 void cf_forward_close(struct cf_call *call);
 
-/* ---- mcp.c -----------------------------------------------------------------------------------
+/* ---- mcp.c
+ * -----------------------------------------------------------------------------------
  */
-CF_CHECKED int cf_mcp_init(struct cf_mcp *mcp, const struct cf_relay_mcp *from, struct cf_error *err);
+CF_CHECKED int cf_mcp_init(struct cf_mcp *mcp, const struct cf_relay_mcp *from,
+                           struct cf_error *err);
 void cf_mcp_release(struct cf_mcp *mcp);
 /* The server whose path this is, and the end of its URL's path; NULL: none. */
 const struct cf_mcp *cf_mcp_find(const struct cf_relay *relay, const char *path,

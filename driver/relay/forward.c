@@ -235,7 +235,7 @@ on_head(void *user, int status)
     cf_call_note_head(call, status);
     if (cf_http_reply_head(call->http, status, (const char *const *)f->headers,
                            f->rewrites ? UINT64_MAX : f->body_len) < 0 ||
-        cf_http_reply_body(call->http, NULL, 0) < 0)
+        (f->is_events && cf_http_reply_body(call->http, NULL, 0) < 0))
         cf_http_reply_abort(call->http); /* the call is gone then */
 }
 
@@ -516,7 +516,8 @@ make_lines(const struct cf_forward *f, struct lines *lines)
         cf_buf_adds(&line, call->mcp->headers[i]);
         add_line(lines, &line);
     }
-    if (call->mcp == NULL && cf_upstream_credential(f->upstream, call->route.codec->name, &line))
+    if (call->mcp == NULL &&
+        cf_upstream_credential(f->upstream, call->route.codec->name, &line))
         add_line(lines, &line);
 }
 

@@ -1,5 +1,5 @@
-/* MCP servers of a run: a name, an address, and headers that the sandbox never sees. Its one URL is
- * served, and nothing beside or below it. */
+/* MCP servers of a run: a name, an address, and headers that the sandbox never sees. Its one
+ * URL is served, and nothing beside or below it. */
 #include "relay/call.h"
 
 #include "base/str.h"
@@ -40,7 +40,8 @@ cf_mcp_init(struct cf_mcp *mcp, const struct cf_relay_mcp *from, struct cf_error
 
     memset(mcp, 0, sizeof *mcp);
     if (!is_name(from->name)) {
-        (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "\"%.80s\" is no name for an MCP server", from->name);
+        (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "\"%.80s\" is no name for an MCP server",
+                           from->name);
         return cf_error_fix(err, "use 1 to 64 letters, digits, - _ .");
     }
     if (cf_upstream_init(&mcp->upstream, &upstream, err) < 0)
@@ -50,8 +51,9 @@ cf_mcp_init(struct cf_mcp *mcp, const struct cf_relay_mcp *from, struct cf_error
         return -1;
     for (size_t i = 0; from->headers != NULL && from->headers[i] != NULL; i++) {
         if (i >= CF_RELAY_MCP_HEADERS || !is_header(from->headers[i]))
-            return cf_error_set(err, CF_ERROR_CONFIG, 0, "MCP server %s: header %zu is %s", from->name, i + 1,
-                                i >= CF_RELAY_MCP_HEADERS ? "one too many" : "not NAME: VALUE");
+            return cf_error_set(
+                err, CF_ERROR_CONFIG, 0, "MCP server %s: header %zu is %s", from->name, i + 1,
+                i >= CF_RELAY_MCP_HEADERS ? "one too many" : "not NAME: VALUE");
         if (cf_str_copy(&mcp->headers[i], from->headers[i], err) < 0)
             return -1;
     }

@@ -75,6 +75,7 @@ copy_options(struct cf_relay *relay, const struct cf_relay_options *options,
     relay->log = options->log;
     copy_times(relay, &options->times);
     cf_id_make("cfr_", fresh, sizeof fresh);
+    cf_id_hex(relay->id_stem);
     if (cf_str_copy(&relay->token, options->token != NULL ? options->token : fresh, err) < 0 ||
         cf_str_copy(&relay->private_dir, options->private_dir, err) < 0)
         return -1;
@@ -418,7 +419,7 @@ cf_relay_calls_in_flight(const struct cf_relay *relay)
     const struct cf_call *call;
 
     TAILQ_FOREACH(call, &relay->calls, link)
-        count -= call->mcp != NULL && strcmp(call->method, "GET") == 0;
+    count -= call->mcp != NULL && strcmp(call->method, "GET") == 0;
     return count;
 }
 

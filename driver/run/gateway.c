@@ -7,6 +7,7 @@
 #include "run/mcp.h"
 
 #include "base/str.h"
+#include "base/utf8.h"
 #include "json/json.h"
 
 #include <errno.h>
@@ -28,11 +29,13 @@ struct cf_gateway {
     double cost;
     bool is_counted; /* every call's usage was reported */
     unsigned told;   /* kinds of findings that were told once; bits of enum told */
+    unsigned denied; /* attempts told as findings; the rest is in the egress ledger */
     unsigned parts_open;
     void (*done)(struct cf_run *run);
 };
 
-enum told { TOLD_REFUSED = 1, TOLD_FAULT = 2, TOLD_DENIED = 4, TOLD_PROXY = 8 };
+enum told { TOLD_REFUSED = 1, TOLD_FAULT = 2, TOLD_PROXY = 4 };
+enum { DENIED_TOLD = 8 };
 
 /* ---- keys --------------------------------------------------------------------------------
  */
@@ -105,19 +108,27 @@ read_key(const json_t *upstream, char **ret_key, struct cf_error *err)
 /* ---- what is reported --------------------------------------------------------------------
  */
 
-static void __attribute__((format(printf, 4, 5)))
-find_once(struct cf_run *run, enum told kind, const char *id, const char *fmt, ...)
+static void __attribute__((format(printf, 3, 4)))
+find(struct cf_run *run, const char *id, const char *fmt, ...)
 {
     char text[600];
     va_list args;
 
-    if ((run->gateway->told & kind) != 0)
-        return;
-    run->gateway->told |= kind;
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    cf_utf8_make_line(text);
     cf_emit_finding(run, id, 0, text);
+}
+
+/* True the first time it is asked for a kind. */
+static bool
+is_first(struct cf_run *run, enum told kind)
+{
+    bool is_new = (run->gateway->told & kind) == 0;
+
+    run->gateway->told |= kind;
+    return is_new;
 }
 
 /* The run's own budget is spent, or its key is worth nothing: no call to come can go better.
@@ -152,17 +163,17 @@ judge_call(struct cf_run *run, const struct cf_relay_call *call)
         if (strcmp(call->usage, "reported") != 0)
             g->is_counted = false;
     }
-    if (call->refused != NULL && strcmp(call->refused, "proxy") == 0)
-        find_once(run, TOLD_PROXY, "relay_as_proxy",
-                  "%s %.200s came to the relay's port: %.300s", call->method, call->path,
-                  call->hint);
-    else if (call->refused != NULL)
-        find_once(run, TOLD_REFUSED, "relay_refused",
-                  "the relay refused %s %.200s (%s)%s%.250s", call->method, call->path,
-                  call->refused, call->hint[0] != '\0' ? ": " : "", call->hint);
-    if (call->fault != NULL)
-        find_once(run, TOLD_FAULT, "upstream_fault", "the upstream %.60s: %s%s%.300s",
-                  call->provider, call->fault, call->hint[0] != '\0' ? ": " : "", call->hint);
+    if (call->refused != NULL && strcmp(call->refused, "proxy") == 0) {
+        if (is_first(run, TOLD_PROXY))
+            find(run, "relay_as_proxy", "%s %.200s came to the relay's port: %.300s",
+                 call->method, call->path, call->hint);
+    } else if (call->refused != NULL && is_first(run, TOLD_REFUSED)) {
+        find(run, "relay_refused", "the relay refused %s %.200s (%s)%s%.250s", call->method,
+             call->path, call->refused, call->hint[0] != '\0' ? ": " : "", call->hint);
+    }
+    if (call->fault != NULL && is_first(run, TOLD_FAULT))
+        find(run, "upstream_fault", "the upstream %.60s: %s%s%.300s", call->provider,
+             call->fault, call->hint[0] != '\0' ? ": " : "", call->hint);
     fail_for_good(run, call);
 }
 
@@ -197,10 +208,10 @@ on_egress(void *user, const struct cf_egress_row *row)
         cf_ledger_file_add(run->gateway->file, "egress", json);
     json_decref(json);
     cf_turn_activity(run);
-    if (!row->is_allowed)
-        find_once(run, TOLD_DENIED, "egress_denied", "%s %.200s:%u was denied (%s)%s%.100s",
-                  row->method, row->host, row->port, row->why != NULL ? row->why : "",
-                  row->detail[0] != '\0' ? ": " : "", row->detail);
+    if (!row->is_allowed && run->gateway->denied++ < DENIED_TOLD)
+        find(run, "egress_denied", "%s %.200s:%u was denied (%s)%s%.100s", row->method,
+             row->host, row->port, row->why != NULL ? row->why : "",
+             row->detail[0] != '\0' ? ": " : "", row->detail);
 }
 
 /* ---- claims ------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ door() {
 # prints NAME TEXT: what the harness printed holds TEXT.
 prints() { if text | grep -qF -- "$2"; then ok "$1"; else bad "$1: does not print '$2'" "$(text | head -n 5; tail -n 3 "$WORK/err")"; fi; }
 
-"$B/tests/support/provider" --long 1200000000 >"$WORK/provider" 2>&1 & PROVIDER=$!
+BIG=${CF_BIG_MIB:-1024} # what is carried each way where much is
+"$B/tests/support/provider" --long $((BIG * 1200000)) >"$WORK/provider" 2>&1 & PROVIDER=$!
 trap 'kill $PROVIDER 2>/dev/null; rm -rf "$WORK"' EXIT
 for _ in $(seq 50); do AT=$(head -n 1 "$WORK/provider"); [ -z "$AT" ] || break; sleep 0.1; done
 printf 'sk-planted-key\n' >"$WORK/key"; chmod 600 "$WORK/key"
@@ -40,13 +41,13 @@ prompts=(); for i in $(seq 200); do prompts+=(--prompt "$i"); done
 CF_TEST_TIMEOUT=200 cf "a process's first act, 200 times" 0 run "${DOOR[@]}" "${prompts[@]}"
 check "a process's first act: 200 answers" test "$(text | grep -c '^200$')" = 200
 
-door download 1073741824
+door download $((BIG * 1048576))
 CF_TEST_TIMEOUT=300 cf "1 GiB from a provider" 0 run "${DOOR[@]}" --prompt x "${UP[@]}" --turn-timeout 250
 prints "1 GiB from a provider: all of it" "bytes in"
-nd "1 GiB from a provider: counted" '.[-1].result.model_totals.response_bytes >= 1073741824'
-door upload 60 18
+nd "1 GiB from a provider: counted" ".[-1].result.model_totals.response_bytes >= $BIG * 1048576"
+door upload 60 $(((BIG + 59) / 60))
 CF_TEST_TIMEOUT=300 cf "1 GiB to a provider" 0 run "${DOOR[@]}" --prompt x "${UP[@]}" --turn-timeout 250
-prints "1 GiB to a provider: each body arrived whole" "18 times 62914560 bytes"
+prints "1 GiB to a provider: each body arrived whole" "$(((BIG + 59) / 60)) times 62914560 bytes"
 check "1 GiB to a provider: nothing is left of it" test -z "$(find "$CFRUNNER_STATE_DIR" -name 'spool-*')"
 
 door slow
@@ -220,9 +221,9 @@ SH
     denied "the relay through the proxy" 127.0.0.1:4180 relay "NO_PROXY"
     denied "an address instead of a name" 203.0.113.2:443 name "not open"
     denied "the metadata service" 169.254.169.254:80 name "not open"
-    door tunnel good.test:7 1024
+    door tunnel good.test:7 "$BIG"
     CF_TEST_TIMEOUT=300 cf "1 GiB each way at once" 0 "${pre[@]}" run "${DOOR[@]}" --prompt x "${OPEN[@]}" --turn-timeout 250
-    prints "1 GiB each way at once: no byte is wrong" "1073741824 out, 1073741824 back, 0 wrong"
+    prints "1 GiB each way at once: no byte is wrong" "$((BIG * 1048576)) out, $((BIG * 1048576)) back, 0 wrong"
     door fetch http://good.test/
     cf "hosts that are none" 2 "${pre[@]}" run "${DOOR[@]}" --prompt x --allow-host 'https://good.test/'
     says "hosts that are none" "is not a host to open"

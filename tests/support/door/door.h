@@ -15,6 +15,7 @@ struct answer {
 
 int door_connect(enum door_port port); /* -1: errno says why */
 const char *door_token(void);
+/* A POST, or without a body a GET. */
 int door_send_request(int fd, const char *path, const char *body, size_t len);
 int door_read_answer(int fd, struct answer *answer); /* sized, chunked, or until the end */
 /* Reads an answer to its end and returns how many bytes its body had (its framing not counted). */
@@ -23,5 +24,9 @@ int door_ask(const char *path, const char *body, struct answer *answer); /* on a
 int door_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* says it; 1 */
 struct timespec door_now(void);
 double door_since(struct timespec began);
+
+/* load.c */
+int door_load(int argc, char **argv);
+int door_hold(int argc, char **argv);
 
 #endif

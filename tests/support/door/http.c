@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,9 +57,11 @@ door_connect(enum door_port port)
     const char *url = getenv(port == DOOR_RELAY ? "CHECKFU_MODEL_BASE_URL" : "HTTPS_PROXY");
     const char *colon = url != NULL ? strrchr(url, ':') : NULL;
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
 
     to.sin_port = htons((uint16_t)(colon != NULL ? atoi(colon + 1) : 0));
+    if (fd >= 0)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* head and body are two writes */
     if (fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
         return fd;
     if (fd >= 0)
@@ -84,10 +87,13 @@ door_send_request(int fd, const char *path, const char *body, size_t len)
 {
     char head[1024];
 
-    snprintf(head, sizeof head,
-             "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nx-api-key: %s\r\n"
-             "Content-Length: %zu\r\n\r\n",
-             path, door_token(), len);
+    if (len == 0)
+        snprintf(head, sizeof head, "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", path);
+    else
+        snprintf(head, sizeof head,
+                 "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nx-api-key: %s\r\n"
+                 "Content-Length: %zu\r\n\r\n",
+                 path, door_token(), len);
     return send_all(fd, head, strlen(head)) < 0 || send_all(fd, body, len) < 0 ? -1 : 0;
 }
 

@@ -17,6 +17,7 @@
  *   tunnel HOST:PORT MIB     a tunnel that carries MIB mebibytes each way at once, by an echo
  *   fetch URL                a plain request through the proxy; prints "STATUS BODY"
  *   show NAME...             variables of the environment
+ *   load, hold               load.c, for benchmarks
  *   leave                    a streamed answer whose connection is closed in the middle
  */
 #include "door.h"
@@ -333,7 +334,7 @@ main(int argc, char **argv)
     } modes[] = {{"hello", hello},       {"ask", ask},     {"crowd", crowd},       {"open", open_many},
                  {"slow", slow},         {"download", download}, {"upload", upload}, {"listen", listen_list},
                  {"connect", connect_to}, {"tunnel", tunnel}, {"fetch", fetch},     {"show", show},
-                 {"leave", leave}};
+                 {"leave", leave},       {"load", door_load}, {"hold", door_hold}};
     char prompt[4096];
 
     for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof modes[0]; i++) {

@@ -3,13 +3,15 @@
  * clients.
  *
  * relay --prompt NONCE --answer NONCE [--token T] [--model M] [--port N] [--max-calls N]
+ *       [--script FILE] [--upstream URL] [--quiet]
  *
- * Prints "127.0.0.1:PORT TOKEN" as its first line, then one line per ledger row (JSON), and
+ * Prints "127.0.0.1:PORT TOKEN" as its first line, then one line per ledger row (JSON; --quiet: none), and
  * serves until SIGTERM or SIGINT.
  */
 #include "base/str.h"
 #include "relay/relay.h"
 
+#include <curl/curl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -29,6 +31,7 @@ struct program {
     uv_signal_t term, interrupt;
     struct cf_relay *relay;
     struct cf_relay_options options;
+    struct cf_relay_upstream upstream;
     struct cf_relay_turn turn;
     uint64_t port;
 };
@@ -151,7 +154,8 @@ on_connection(uv_stream_t *listener, int status)
     conn->http = cf_relay_accept(program->relay, &io, conn);
     if (uv_accept(listener, (uv_stream_t *)&conn->tcp) != 0 || conn->http == NULL)
         conn_close(conn);
-    else
+    (void)uv_tcp_nodelay(&conn->tcp, 1); /* as the door has it */
+    if (!conn->is_closing)
         (void)uv_read_start((uv_stream_t *)&conn->tcp, on_alloc, on_read);
 }
 
@@ -195,6 +199,9 @@ read_arguments(int argc, char **argv, struct program *program)
         {"model", required_argument, NULL, 'm'},
         {"port", required_argument, NULL, 'n'},
         {"max-calls", required_argument, NULL, 'c'},
+        {"script", required_argument, NULL, 's'},
+        {"upstream", required_argument, NULL, 'u'},
+        {"quiet", no_argument, NULL, 'q'},
         {NULL, 0, NULL, 0},
     };
     uint64_t number;
@@ -213,6 +220,12 @@ read_arguments(int argc, char **argv, struct program *program)
             program->port = number;
         else if (name == 'c' && cf_parse_u64(optarg, 1, 1000000, &number))
             program->options.caps.calls_per_turn = (unsigned)number;
+        else if (name == 's')
+            program->options.script = json_load_file(optarg, 0, NULL);
+        else if (name == 'q')
+            program->options.on_call = NULL;
+        else if (name == 'u')
+            program->upstream.url = optarg;
         else
             return -1;
     }
@@ -248,16 +261,21 @@ main(int argc, char **argv)
 
     signal(SIGPIPE, SIG_IGN);
     program.turn.turn = 1;
+    program.options.on_call = on_call;
     program.options.caps.calls_per_turn = 1000000;
     if (read_arguments(argc, argv, &program) < 0) {
         fprintf(stderr, "usage: relay --prompt NONCE --answer NONCE [--token T] [--model M] "
-                        "[--port N] [--max-calls N]\n");
+                        "[--port N] [--max-calls N] [--script FILE] [--upstream URL] [--quiet]\n");
         return 2;
     }
     program.options.dialect_table = table;
     program.options.dialect_count = CF_COUNT(table);
     program.options.dialects = 15;
-    program.options.on_call = on_call;
+    program.upstream.provider = "upstream";
+    program.upstream.dialects = 15;
+    program.options.upstreams = &program.upstream;
+    program.options.upstream_count = program.upstream.url != NULL;
+    curl_global_init(CURL_GLOBAL_DEFAULT);
     if (uv_loop_init(&program.loop) != 0 ||
         cf_relay_open(&program.loop, &program.options, &program.relay, &err) < 0) {
         fprintf(stderr, "relay: %s\n", err.text);
