@@ -88,13 +88,30 @@ close_gap(struct cf_http_conn *conn)
 }
 
 static void
+add_number(struct cf_buf *out, uint64_t number)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+
+    do
+        digits[--at] = (char)('0' + number % 10);
+    while ((number /= 10) > 0);
+    cf_buf_add(out, digits + at, sizeof digits - at);
+}
+
+static void
 add_field(struct cf_buf *out, const char *name, const char *value)
 {
     cf_buf_adds(out, name);
     cf_buf_adds(out, ": ");
-    for (; *value != '\0'; value++) /* a line break in a value would begin another header */
-        if ((unsigned char)*value >= 0x20 && *value != 0x7f)
-            cf_buf_add(out, value, 1);
+    while (*value != '\0') { /* a line break in a value would begin another header */
+        size_t run = 0;
+
+        while ((unsigned char)value[run] >= 0x20 && value[run] != 0x7f)
+            run++;
+        cf_buf_add(out, value, run);
+        value += run + (value[run] != '\0');
+    }
     cf_buf_adds(out, "\r\n");
 }
 
@@ -123,10 +140,13 @@ add_framing(struct cf_http_conn *conn, int status, uint64_t body_len)
     if (body_len == UINT64_MAX && conn->is_http10)
         conn->close_after =
             true; /* HTTP/1.0 knows an answer of unknown length by its end only */
-    if (conn->reply_chunked)
+    if (conn->reply_chunked) {
         cf_buf_adds(&conn->out, "Transfer-Encoding: chunked\r\n");
-    else if (!has_no_body && body_len != UINT64_MAX)
-        cf_buf_addf(&conn->out, "Content-Length: %llu\r\n", (unsigned long long)body_len);
+    } else if (!has_no_body && body_len != UINT64_MAX) {
+        cf_buf_adds(&conn->out, "Content-Length: ");
+        add_number(&conn->out, body_len);
+        cf_buf_adds(&conn->out, "\r\n");
+    }
     if (conn->close_after)
         cf_buf_adds(&conn->out, "Connection: close\r\n");
 }
@@ -143,7 +163,11 @@ cf_http_reply_head(struct cf_http_conn *conn, int status, const char *const *hea
     before = conn->out.len;
     if (conn->expects_continue)
         conn->close_after = true; /* whether the body still comes is the peer's choice now */
-    cf_buf_addf(&conn->out, "HTTP/1.1 %d %s\r\n", status, reason_of(status));
+    cf_buf_adds(&conn->out, "HTTP/1.1 ");
+    add_number(&conn->out, (uint64_t)status);
+    cf_buf_adds(&conn->out, " ");
+    cf_buf_adds(&conn->out, reason_of(status));
+    cf_buf_adds(&conn->out, "\r\n");
     add_fields(conn, headers);
     add_framing(conn, status, body_len);
     cf_buf_adds(&conn->out, "\r\n");

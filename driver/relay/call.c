@@ -18,7 +18,11 @@
 static void
 copy_line(char *to, size_t size, const char *from)
 {
-    (void)snprintf(to, size, "%s", from); /* cut is wanted */
+    size_t len = strlen(from);
+
+    len = len < size ? len : size - 1; /* cut is wanted */
+    memcpy(to, from, len);
+    to[len] = '\0';
     cf_utf8_make_line(to);
 }
 
@@ -26,6 +30,7 @@ static struct cf_call *
 call_new(struct cf_relay *relay, struct cf_http_conn *http)
 {
     struct cf_call *call = calloc(1, sizeof *call);
+    uint32_t number;
 
     if (call == NULL)
         return NULL;
@@ -40,10 +45,11 @@ call_new(struct cf_relay *relay, struct cf_http_conn *http)
     call->row.model_asked = call->row.model_served = "";
     call->row.hint = call->hint;
     call->row.usage = "none";
-    /* unlike any other of this run, and in no order that another could guess */
-    (void)snprintf(call->id, sizeof call->id, "%.16s%08x", relay->id_stem,
-                   (unsigned)relay->last_id * 0x9e3779b1u);
-    (void)snprintf(call->request_id, sizeof call->request_id, "req_%s", call->id);
+    number = (uint32_t)call->row.id; /* unlike any other of this run */
+    memcpy(call->id, relay->id_stem, 16);
+    cf_hex(&number, sizeof number, call->id + 16);
+    memcpy(call->request_id, "req_", 4);
+    memcpy(call->request_id + 4, call->id, sizeof call->id);
     TAILQ_INSERT_TAIL(&relay->calls, call, link);
     relay->call_count++;
     return call;

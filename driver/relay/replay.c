@@ -224,6 +224,7 @@ write_answer(struct cf_call *call)
             (relay->answer_nonce != NULL || relay->answer_json != NULL) &&
             (call->rule != NULL ? said.has_answer : call->is_main);
         call->body.limit_bytes = ANSWER_LIMIT;
+        (void)cf_buf_reserve(&call->body, said.bytes + 700); /* most fit: no growth by steps */
         status = call->row.is_streamed ? codec->stream(&answer, &call->body)
                                        : codec->whole(&answer, &call->body);
     }

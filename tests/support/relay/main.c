@@ -5,8 +5,8 @@
  * relay --prompt NONCE --answer NONCE [--token T] [--model M] [--port N] [--max-calls N]
  *       [--script FILE] [--upstream URL] [--quiet]
  *
- * Prints "127.0.0.1:PORT TOKEN" as its first line, then one line per ledger row (JSON; --quiet: none), and
- * serves until SIGTERM or SIGINT.
+ * Prints "127.0.0.1:PORT TOKEN" as its first line, then one line per ledger row (JSON;
+ * --quiet: none), and serves until SIGTERM or SIGINT.
  */
 #include "base/str.h"
 #include "relay/relay.h"
@@ -80,10 +80,15 @@ io_write(void *user, const char *bytes, size_t len)
 {
     struct conn *conn = user;
     uv_buf_t buf;
+    int now;
 
     if (conn->is_writing || conn->is_closing)
         return 0;
     len = len < sizeof conn->out ? len : sizeof conn->out;
+    buf = uv_buf_init((char *)bytes, (unsigned)len);
+    now = uv_try_write((uv_stream_t *)&conn->tcp, &buf, 1);
+    if (now > 0)
+        return (size_t)now; /* mostly the socket has room */
     memcpy(conn->out, bytes, len);
     buf = uv_buf_init(conn->out, (unsigned)len);
     conn->write.data = conn;
@@ -193,16 +198,11 @@ static int
 read_arguments(int argc, char **argv, struct program *program)
 {
     static const struct option names[] = {
-        {"prompt", required_argument, NULL, 'p'},
-        {"answer", required_argument, NULL, 'a'},
-        {"token", required_argument, NULL, 't'},
-        {"model", required_argument, NULL, 'm'},
-        {"port", required_argument, NULL, 'n'},
-        {"max-calls", required_argument, NULL, 'c'},
-        {"script", required_argument, NULL, 's'},
-        {"upstream", required_argument, NULL, 'u'},
-        {"quiet", no_argument, NULL, 'q'},
-        {NULL, 0, NULL, 0},
+        {"prompt", required_argument, NULL, 'p'}, {"answer", required_argument, NULL, 'a'},
+        {"token", required_argument, NULL, 't'},  {"model", required_argument, NULL, 'm'},
+        {"port", required_argument, NULL, 'n'},   {"max-calls", required_argument, NULL, 'c'},
+        {"script", required_argument, NULL, 's'}, {"upstream", required_argument, NULL, 'u'},
+        {"quiet", no_argument, NULL, 'q'},        {NULL, 0, NULL, 0},
     };
     uint64_t number;
     int name;
@@ -264,8 +264,9 @@ main(int argc, char **argv)
     program.options.on_call = on_call;
     program.options.caps.calls_per_turn = 1000000;
     if (read_arguments(argc, argv, &program) < 0) {
-        fprintf(stderr, "usage: relay --prompt NONCE --answer NONCE [--token T] [--model M] "
-                        "[--port N] [--max-calls N] [--script FILE] [--upstream URL] [--quiet]\n");
+        fprintf(stderr,
+                "usage: relay --prompt NONCE --answer NONCE [--token T] [--model M] "
+                "[--port N] [--max-calls N] [--script FILE] [--upstream URL] [--quiet]\n");
         return 2;
     }
     program.options.dialect_table = table;
