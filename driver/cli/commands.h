@@ -13,6 +13,7 @@ int cf_cli_validate(int argc, char **argv);
 int cf_cli_replay(int argc, char **argv);
 int cf_cli_init(int argc, char **argv);
 int cf_cli_catalog(int argc, char **argv);
+int cf_cli_doctor(int argc, char **argv);
 int cf_cli_ps(int argc, char **argv);
 int cf_cli_reap(int argc, char **argv);
 int cf_cli_version(int argc, char **argv);

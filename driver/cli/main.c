@@ -24,6 +24,7 @@ static const struct {
     {"correspond", cf_cli_correspond, "agent-correspondence/v0.1: events, claims, journal"},
     {"init", cf_cli_init, "a small working wrapper to begin with: oneshot or acp"},
     {"catalog", cf_cli_catalog, "the support matrix, ceilings and reachability"},
+    {"doctor", cf_cli_doctor, "is this machine fit, and what to do if not"},
     {"ps", cf_cli_ps, "what this installation holds in the engine"},
     {"reap", cf_cli_reap, "remove what dead runs left"},
     {"version", cf_cli_version, "program, protocol and driver versions"},

@@ -195,6 +195,9 @@ on_ping_header(void *user, const char *name, const char *value)
         snprintf(c->api_max, sizeof c->api_max, "%s", value);
     else if (strcasecmp(name, "Libpod-Api-Version") == 0)
         c->engine->facts.is_podman = true;
+    else if (strcasecmp(name, "Builder-Version") == 0)
+        snprintf(c->engine->facts.builder_version, sizeof c->engine->facts.builder_version,
+                 "%.3s", value);
 }
 
 static bool
@@ -301,6 +304,7 @@ cf_engine_open(uv_loop_t *loop, const struct cf_engine_options *options,
     engine->facts.endpoint = engine->endpoint.url;
     engine->facts.endpoint_source = engine->endpoint.source;
     engine->facts.is_local = engine->endpoint.is_local;
+    engine->facts.is_tls = engine->endpoint.is_tls;
     *ret_engine = engine;
     return 0;
 }

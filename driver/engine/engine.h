@@ -48,6 +48,8 @@ struct cf_engine_facts {      /* all strings live as long as the engine; filled 
     const char *endpoint;        /* "unix:///var/run/docker.sock" */
     const char *endpoint_source; /* "--engine", "DOCKER_HOST", "context NAME", "default" */
     bool is_local;               /* unix socket or a loopback address */
+    bool is_tls;
+    char builder_version[4]; /* what its ping recommends: "1" legacy, "2" BuildKit, "" silent */
     char local_address[64]; /* our own address on a tcp endpoint's connection; "" on unix */
 };
 
