@@ -164,8 +164,8 @@ cf_cli_doctor(int argc, char **argv)
 
     if (look.flags.help) {
         puts("usage: cfrunner doctor [flags]\n"
-             "Is this machine fit for a run? Each line has the fact and, behind a !, the next step.\n"
-             "It builds one image of nothing and starts one sandbox, and takes both away again.\n"
+             "Is this machine fit for a run? Each line has a fact and, behind a !, what to do.\n"
+             "Builds one image of nothing, starts one sandbox, and takes both away again.\n"
              "Exit: 0 fit, 2 usage, 3 a run cannot work here, 4 something is left, 130 stopped.");
         cf_flags_help(table, CF_COUNT(table), stdout);
         return 0;
