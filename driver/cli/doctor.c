@@ -166,7 +166,7 @@ cf_cli_doctor(int argc, char **argv)
         puts("usage: cfrunner doctor [flags]\n"
              "Is this machine fit for a run? Each line has a fact and, behind a !, what to do.\n"
              "Builds one image of nothing, starts one sandbox, and takes both away again.\n"
-             "Exit: 0 fit, 2 usage, 3 a run cannot work here, 4 something is left, 130 stopped.");
+             "Exit: 0 fit, 2 usage, 3 no run can work here, 4 something left, 130 stopped.");
         cf_flags_help(table, CF_COUNT(table), stdout);
         return 0;
     }
