@@ -80,6 +80,23 @@ cf_utf8_is_valid(const char *bytes, size_t len)
     return true;
 }
 
+/* How many bytes of ASCII there are at the beginning, looked at eight at a time. */
+static size_t
+ascii_prefix(const char *bytes, size_t len)
+{
+    size_t at = 0;
+    uint64_t eight;
+
+    for (; len - at >= sizeof eight; at += sizeof eight) {
+        memcpy(&eight, bytes + at, sizeof eight);
+        if ((eight & 0x8080808080808080u) != 0)
+            break;
+    }
+    while (at < len && (unsigned char)bytes[at] < 0x80)
+        at++;
+    return at;
+}
+
 size_t
 cf_utf16_units(const char *bytes, size_t len)
 {
@@ -87,6 +104,12 @@ cf_utf16_units(const char *bytes, size_t len)
     uint32_t code;
 
     while (len > 0) {
+        size_t plain = ascii_prefix(bytes, len);
+        units += plain;
+        bytes += plain;
+        len -= plain;
+        if (len == 0)
+            break;
         int n = cf_utf8_next(bytes, len, &code);
         if (n < 0) {
             n = 1;
@@ -106,6 +129,12 @@ cf_utf16_prefix(const char *bytes, size_t len, size_t max_units)
     uint32_t code;
 
     while (at < len) {
+        size_t room = max_units - units;
+        size_t plain = ascii_prefix(bytes + at, len - at < room ? len - at : room);
+        at += plain;
+        units += plain;
+        if (at == len || units == max_units)
+            break;
         int n = cf_utf8_next(bytes + at, len - at, &code);
         size_t wide;
         if (n < 0) {

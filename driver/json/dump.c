@@ -15,29 +15,40 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a string may not hold as it is: control characters, the quote, the backslash. */
+static bool
+is_escaped(unsigned char ch)
+{
+    return ch < 0x20 || ch == '"' || ch == '\\';
+}
+
+static int
+append_escape(struct cf_buf *to, unsigned char ch)
+{
+    static const char hex[] = "0123456789abcdef";
+    static const char shorts[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
+    const char *known = ch == 0 ? NULL : strchr(shorts, ch);
+    char escape[6] = {'\\', 'u', '0', '0', hex[ch >> 4], hex[ch & 15]};
+
+    if (known == NULL)
+        return cf_buf_add(to, escape, 6);
+    escape[1] = letters[known - shorts];
+    return cf_buf_add(to, escape, 2);
+}
+
 int
 cf_json_append_string(struct cf_buf *to, const char *bytes, size_t len)
 {
-    static const char hex[] = "0123456789abcdef";
     size_t plain = 0;
 
     if (cf_buf_add(to, "\"", 1) < 0)
         return -1;
     for (size_t i = 0; i < len; i++) {
         unsigned char ch = (unsigned char)bytes[i];
-        char escape[6] = {'\\', 'u', '0', '0', hex[ch >> 4], hex[ch & 15]};
-        size_t escape_len = 6;
-        static const char shorts[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
-        const char *known = ch == 0 ? NULL : strchr(shorts, ch);
 
-        if (ch >= 0x20 && known == NULL)
+        if (!is_escaped(ch))
             continue;
-        if (known != NULL) {
-            escape[1] = letters[known - shorts];
-            escape_len = 2;
-        }
-        if (cf_buf_add(to, bytes + plain, i - plain) < 0 ||
-            cf_buf_add(to, escape, escape_len) < 0)
+        if (cf_buf_add(to, bytes + plain, i - plain) < 0 || append_escape(to, ch) < 0)
             return -1;
         plain = i + 1;
     }

@@ -114,6 +114,19 @@ read_escape(struct cursor *c, bool is_name)
     }
 }
 
+/* Passes over ASCII that means nothing in a string: most of what there is. */
+static void
+skip_plain(struct cursor *c)
+{
+    const unsigned char *bytes = (const unsigned char *)c->scan->bytes;
+    size_t at = c->at, len = c->scan->len;
+
+    while (at < len && bytes[at] >= 0x20 && bytes[at] < 0x80 && bytes[at] != '"' &&
+           bytes[at] != '\\')
+        at++;
+    c->at = at;
+}
+
 /* Stands on the opening quote. */
 static bool
 read_string(struct cursor *c, bool is_name)
@@ -121,8 +134,11 @@ read_string(struct cursor *c, bool is_name)
     size_t start = c->at++;
 
     for (;;) {
-        int ch = peek(c);
         uint32_t code;
+        int ch;
+
+        skip_plain(c);
+        ch = peek(c);
         if (ch < 0)
             return broken(c, start, "a string that is not closed");
         if (ch == '"') {
@@ -135,8 +151,6 @@ read_string(struct cursor *c, bool is_name)
             c->at++;
             if (!read_escape(c, is_name))
                 return false;
-        } else if (ch < 0x80) {
-            c->at++;
         } else {
             int took = cf_utf8_next(c->scan->bytes + c->at, c->scan->len - c->at, &code);
             if (took <= 0)

@@ -104,6 +104,19 @@ for n in 150 420 700 900; do
         bad "memory: none at allocation $n" "$(cat "$WORK/out" "$WORK/err")"; fi
 done
 
+# ---- closed from inside every callback; paused and resumed ---------------------------------------------------
+
+sanitized || { # the driver is loaded into a host that has no sanitizer
+door() { bounded "$B/tests/plugin/host_door" "$so" "$RELEASE_DOOR" "$(options acp-script | sed 's/}$/,"permission":"ask","elicitation":"ask"}/')" '{"text":"hello"}' "$@" >"$WORK/out" 2>"$WORK/err"; }
+RELEASE_DOOR="{$image"',"protocol":"acp-v1","entrypoint":"/opt/script/bin/acp-script","arguments":["/opt/script/wire/all-callbacks.acps"]}'
+if door; then ok "every callback comes, and a run or a pool may be closed inside it: $(jq -c .closed_in "$WORK/out")"; else
+    bad "closed from inside a callback" "$(cat "$WORK/out" "$WORK/err")"; fi
+flood="{$image"',"protocol":"acp-v1","entrypoint":"/opt/script/bin/acp-script","arguments":["-e","handshake\nexpect session/prompt\nfill t 100 0123456789\nrepeat 12000\nchunk ${t}\nupdate {\"sessionUpdate\":\"agent_thought_chunk\",\"content\":{\"type\":\"text\",\"text\":\"t\"}}\nend\nend-turn"]}'
+if door pressure "$flood" 2000000; then ok "CF_RUN_PAUSE stops a flood and nothing is lost: $(jq -c . "$WORK/out")"; else
+    bad "CF_RUN_PAUSE stops a flood" "$(cat "$WORK/out" "$WORK/err")"; fi
+check "all of the flood came" jq -e '.observations == 12000 and .while_paused < 3000' "$WORK/out"
+}
+
 # ---- pages and completion ------------------------------------------------------------------------------
 
 sed 's/\\-/-/g' driver/cli/cfrunner.1 >"$WORK/page"
