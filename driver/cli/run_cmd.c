@@ -6,6 +6,7 @@
 #include "cli/eyes.h"
 #include "cli/launch.h"
 #include "cli/out.h"
+#include "cli/reports.h"
 
 #include "base/str.h"
 #include "base/utf8.h"
@@ -27,6 +28,8 @@ struct runner {
     struct cf_run *run;
     struct cf_out out;
     struct cf_signals signals;
+    struct cf_reports reports;
+    const json_t *options; /* the options document; borrowed */
     uint64_t last_seq, opened_ms;
     uv_loop_t *loop;
     int exit_code;
@@ -382,6 +385,8 @@ on_result(void *user, const char *json, size_t len)
         if (fix != NULL && *fix != '\0')
             fprintf(stderr, "  fix: %s\n", fix);
     }
+    if (cf_reports_write(&r->reports, "run", result, r->exit_code, r->flags->name, r->options) < 0)
+        r->exit_code = cf_diagnose_worse(r->exit_code, 4);
     cf_buf_init(&line, 0);
     (void)cf_buf_addf(&line, "{\"seq\":%llu,\"at_ms\":%llu,\"result\":", (unsigned long long)r->last_seq + 1,
                       (unsigned long long)(uv_now(r->loop) - r->opened_ms));
@@ -504,9 +509,12 @@ run_all(struct runner *r, const struct cf_launch *launch, struct cf_error *err)
     uv_loop_t loop;
     int status;
 
+    if (cf_reports_open(&r->reports, r->flags, err) < 0)
+        return -1;
     if (uv_loop_init(&loop) < 0)
         return cf_error_memory(err);
     r->loop = &loop;
+    r->options = launch->options;
     r->opened_ms = uv_now(&loop);
     cf_eyes_watch(&r->watch, &r->eyes);
     cf_out_init(&r->out, &loop, on_drain, r);
@@ -517,6 +525,7 @@ run_all(struct runner *r, const struct cf_launch *launch, struct cf_error *err)
         cf_signals_open(&r->signals, &loop, on_stop, r);
         (void)uv_run(&loop, UV_RUN_DEFAULT);
     }
+    cf_reports_abandon(&r->reports); /* of a run that never began */
     cf_out_release(&r->out);
     (void)uv_loop_close(&loop);
     return status;

@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/eyes.h"
 #include "cli/launch.h"
+#include "cli/reports.h"
 
 #include "base/str.h"
 #include "diagnose/diagnose.h"
@@ -21,6 +22,8 @@ struct test {
     struct cf_eyes eyes;
     struct cf_diagnose *diagnose;
     struct cf_signals signals;
+    struct cf_reports reports;
+    const json_t *options; /* the options document; borrowed */
     int exit_code;
 };
 
@@ -77,6 +80,26 @@ add_verdict(const char *path, const json_t *result, int exit_code)
     json_decref(verdict);
 }
 
+/* What was asked for and is not there is a failure of ours, whatever the harness did. */
+static void
+write_files(struct test *test, json_t *result)
+{
+    static const char text[] = "a report file could not be written";
+    json_t *error;
+
+    if (cf_reports_write(&test->reports, "test oci", result, test->exit_code, test->flags->name, test->options) == 0)
+        return;
+    test->exit_code = cf_diagnose_worse(test->exit_code, 4);
+    error = json_pack("{s:s, s:s, s:s, s:s, s:i, s:i}", "type", cf_error_type(CF_ERROR_INTERNAL), "message", text, "fix",
+                      "see its line on stderr", "blame", "runner", "kind", CF_ERROR_INTERNAL, "code", 0);
+    if (json_is_null(json_object_get(result, "error")))
+        (void)json_object_set(result, "error", error);
+    json_decref(error);
+    (void)json_object_set_new(result, "status", json_string("error"));
+    (void)json_object_set_new(result, "blame", json_string("runner"));
+    (void)json_object_set_new(result, "exit_code", json_integer(test->exit_code));
+}
+
 static void
 on_done(void *user, json_t *result, int exit_code)
 {
@@ -84,8 +107,9 @@ on_done(void *user, json_t *result, int exit_code)
 
     test->diagnose = NULL;
     test->exit_code = exit_code;
+    write_files(test, result);
     if (test->flags->record != NULL)
-        add_verdict(test->flags->record, result, exit_code);
+        add_verdict(test->flags->record, result, test->exit_code);
     cf_signals_close(&test->signals);
     cf_eyes_close(&test->eyes);
     if (test->flags->json) {
@@ -142,9 +166,13 @@ run_test(struct test *test, const struct cf_launch *launch, char **retest, struc
     uv_loop_t loop;
 
     cf_eyes_watch(&events.watch, &test->eyes);
+    if (cf_reports_open(&test->reports, f, err) < 0)
+        return -1;
+    test->options = launch->options;
     if (uv_loop_init(&loop) < 0)
         return cf_error_memory(err);
     if (cf_diagnose_open(&loop, &options, &events, &test->diagnose, err) < 0) {
+        cf_reports_abandon(&test->reports);
         (void)uv_loop_close(&loop);
         return -1;
     }
