@@ -5,10 +5,12 @@
  */
 #include "diagnose/diagnose.h"
 
-#include "base/buf.h"
 #include "base/str.h"
+#include "diagnose/rules.h"
+#include "diagnose/seen.h"
+#include "diagnose/trail.h"
+#include "diagnose/trail.h"
 #include "json/json.h"
-#include "schema/schema.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,51 +20,119 @@
 
 struct judge {
     const struct cf_diagnose_facts *facts;
+    const struct cf_trail *trail;
     json_t *checks;
+    json_t *evidence;         /* pointed at so far for the check that comes next */
+    json_t *document;         /* what facts point into: the members that the result will have */
     const char *first_failed; /* later ones that were not reached name it */
     bool teardown_proven;
 };
 
+/* ---- what the next check points at --------------------------------------------------------- */
+
+static void
+point_fact(struct judge *j, const char *pointer, const char *note)
+{
+    cf_evidence_fact(j->evidence, j->document, pointer, note);
+}
+
+static void
+point_frame(struct judge *j, uint32_t turn, uint64_t number, const char *note)
+{
+    cf_evidence_frame(j->evidence, j->trail, turn, number, note);
+}
+
+static void
+point_call(struct judge *j, json_t *call, const char *note)
+{
+    cf_evidence_call(j->evidence, call, note);
+}
+
+/* A request of ours and what came back. */
+static void
+point_exchange(struct judge *j, uint32_t turn, const char *method)
+{
+    const struct cf_trail_exchange *exchange = cf_trail_exchange(j->trail, turn, method);
+
+    if (exchange == NULL)
+        return;
+    point_frame(j, turn, exchange->request, "asked");
+    point_frame(j, turn, exchange->answer, "answered");
+}
+
+/* An observation and the frame that it was made of. */
+static void
+point_seen(struct judge *j, const struct cf_trail_seen *seen, const char *note)
+{
+    if (seen == NULL)
+        return;
+    cf_evidence_seen(j->evidence, j->trail, seen->seq, note);
+    point_frame(j, seen->turn, seen->frame, note);
+}
+
+/* What there always is about a failure: the error, how the process ended, its last frame. */
+static void
+point_failure(struct judge *j)
+{
+    const struct cf_trail_frame *last = cf_trail_last_frame(j->trail, true);
+
+    if (last != NULL)
+        point_frame(j, last->turn, last->number, "the last one that came");
+    point_fact(j, "/error/message", "what ended the run");
+    point_fact(j, "/harness/exit", "how the process ended");
+}
+
 static json_t *
-add(struct judge *j, const char *id, const char *status, json_t *evidence, const char *fmt, va_list args)
+add(struct judge *j, const char *id, const char *status, const char *fmt, va_list args)
 {
     char summary[512];
+    const struct cf_rule *rule = cf_rule_of(id);
     json_t *check;
 
     (void)vsnprintf(summary, sizeof summary, fmt, args);
-    check = json_pack("{s:s, s:s, s:s, s:o}", "id", id, "status", status, "summary", summary, "evidence",
-                      evidence != NULL ? evidence : json_array());
+    check = json_pack("{s:s, s:s, s:s, s:O}", "id", id, "status", status, "summary", summary, "evidence", j->evidence);
     if (check == NULL)
-        check = json_pack("{s:s, s:s, s:s, s:[]}", "id", id, "status", status, "summary", "(unprintable)", "evidence");
+        check = json_pack("{s:s, s:s, s:s, s:O}", "id", id, "status", status, "summary", "(unprintable)", "evidence",
+                          j->evidence);
+    if (rule != NULL) {
+        (void)json_object_set_new(check, "group", json_string(rule->group));
+        (void)json_object_set_new(check, "rule", json_string(rule->says));
+    }
     (void)json_array_append_new(j->checks, check);
+    json_decref(j->evidence);
+    j->evidence = json_array();
     return check;
 }
 
-static void __attribute__((format(printf, 4, 5)))
-passed(struct judge *j, const char *id, json_t *evidence, const char *fmt, ...)
+static void __attribute__((format(printf, 3, 4)))
+passed(struct judge *j, const char *id, const char *fmt, ...)
 {
     va_list args;
 
     va_start(args, fmt);
-    (void)add(j, id, "passed", evidence, fmt, args);
+    (void)add(j, id, "passed", fmt, args);
     va_end(args);
 }
 
-/* `fix` is used where the error itself has none. */
-static void __attribute__((format(printf, 6, 7)))
-failed(struct judge *j, const char *id, json_t *evidence, json_t *error, const char *fix, const char *fmt, ...)
+/* `fix` is used where the error itself has none, and the rule's where there is none at all. */
+static void __attribute__((format(printf, 5, 6)))
+failed(struct judge *j, const char *id, json_t *error, const char *fix, const char *fmt, ...)
 {
     va_list args;
     json_t *check;
 
+    if (json_array_size(j->evidence) == 0)
+        point_failure(j);
     va_start(args, fmt);
-    check = add(j, id, "failed", evidence, fmt, args);
+    check = add(j, id, "failed", fmt, args);
     va_end(args);
     if (json_is_object(error)) {
         (void)json_object_set(check, "error", error);
         if (cf_json_str(error, "fix") != NULL && *cf_json_str(error, "fix") != '\0')
             fix = cf_json_str(error, "fix");
     }
+    if (fix == NULL && !json_is_object(error) && cf_rule_of(id) != NULL)
+        fix = cf_rule_of(id)->fix;
     if (fix != NULL)
         (void)json_object_set_new(check, "fix", json_string(fix));
     if (j->first_failed == NULL)
@@ -75,8 +145,25 @@ skipped(struct judge *j, const char *id, const char *fmt, ...)
     va_list args;
 
     va_start(args, fmt);
-    (void)add(j, id, "skipped", NULL, fmt, args);
+    (void)add(j, id, "skipped", fmt, args);
     va_end(args);
+}
+
+static void
+not_reached(struct judge *j, const char *id)
+{
+    const char *first = j->first_failed != NULL ? j->first_failed : "image_resolved";
+
+    cf_evidence_check(j->evidence, first);
+    skipped(j, id, "not reached: %s", first);
+}
+
+/* It was seen, but nothing is proven of a run that is not known to have ended. */
+static void
+not_proven(struct judge *j, const char *id)
+{
+    point_fact(j, "/teardown", "not proven");
+    failed(j, id, NULL, NULL, "teardown_not_proven");
 }
 
 /* ---- what was seen ---------------------------------------------------------------------- */
@@ -105,107 +192,12 @@ has_phase(const struct judge *j, const char *name, json_int_t *ret_ms)
     return ms != NULL;
 }
 
-static json_t *
-turn_of(const struct judge *j, int number)
-{
-    json_t *turn;
-    size_t i;
-
-    json_array_foreach(json_object_get(j->facts->run, "turns"), i, turn)
-    {
-        if (cf_json_int(turn, "turn", 0) == number)
-            return turn;
-    }
-    return NULL;
-}
-
-/* The first served call of a turn for which `flag` is true; NULL: none. */
-static json_t *
-call_with(const struct judge *j, int turn, const char *flag)
-{
-    json_t *call;
-    size_t i;
-
-    json_array_foreach(json_object_get(j->facts->run, "model_calls"), i, call)
-    {
-        if (cf_json_int(call, "turn", 0) == turn && cf_json_str(call, "refused") == NULL &&
-            !cf_json_bool(call, "probe", false) &&
-            (flag == NULL || cf_json_bool(call, flag, false)))
-            return call;
-    }
-    return NULL;
-}
-
-static json_t *
-refused_call(const struct judge *j)
-{
-    json_t *call;
-    size_t i;
-
-    json_array_foreach(json_object_get(j->facts->run, "model_calls"), i, call)
-    {
-        if (cf_json_str(call, "refused") != NULL)
-            return call;
-    }
-    return NULL;
-}
-
-/* What the harness's last words say of a client that went past the relay: nothing outside has a name or
- * a way in the sandbox. NULL: nothing of the kind. */
-static const char *
-outside_fix(const struct judge *j)
-{
-    static const char *const words[] = {"ENOTFOUND", "EAI_AGAIN", "getaddrinfo", "no such host", "resolve host",
-                                        "name resolution", "Name or service not known", "ENETUNREACH",
-                                        "Network is unreachable", "ECONNREFUSED", "Connection refused"};
-    json_t *turn = turn_of(j, 1);
-    const char *texts[] = {cf_json_str(cf_json_obj(j->facts->run, "harness"), "stderr_tail"),
-                           cf_json_str(cf_json_obj(turn, "error"), "message")};
-
-    for (size_t t = 0; t < CF_COUNT(texts); t++)
-        for (size_t i = 0; texts[t] != NULL && i < CF_COUNT(words); i++)
-            if (strcasestr(texts[t], words[i]) != NULL)
-                return json_is_object(json_object_get(j->facts->run, "egress"))
-                           ? "its client seems to ignore the base URL, or HTTPS_PROXY: it looked for a host outside by "
-                             "itself; give it the variable it reads with --env NAME={relay} or {relay_v1}"
-                           : "its client seems to ignore the base URL: it looked for a host outside; give it the variable "
-                             "it reads with --env NAME={relay} or {relay_v1} (--allow-host opens another host)";
-    return NULL;
-}
-
 static const char *
 base_url_fix(const struct judge *j)
 {
-    const char *fix = outside_fix(j);
+    const char *fix = cf_seen_outside_fix(j->facts);
 
     return fix != NULL ? fix : BASE_URL_FIX;
-}
-
-static json_t *
-evidence_call(json_t *call)
-{
-    return call != NULL ? json_pack("[{s:I}]", "call", cf_json_int(call, "id", 0)) : NULL;
-}
-
-/* Whether the joined contents of a turn's agent messages carry `nonce`. */
-static bool
-said(const struct judge *j, int kind, const char *nonce)
-{
-    struct cf_buf text;
-    json_t *part;
-    size_t i;
-    bool found;
-
-    if (nonce == NULL)
-        return false;
-    cf_buf_init(&text, 64u << 20);
-    json_array_foreach(j->facts->messages[kind], i, part)
-    {
-        (void)cf_buf_add(&text, json_string_value(part), json_string_length(part));
-    }
-    found = text.len > 0 && memmem(text.data, text.len, nonce, strlen(nonce)) != NULL;
-    cf_buf_release(&text);
-    return found;
 }
 
 /* ---- the way to a session ---------------------------------------------------------------- */
@@ -217,11 +209,15 @@ check_image(struct judge *j)
     const char *digest = cf_json_str(image, "digest"), *arch = cf_json_str(image, "architecture");
 
     if (image == NULL) {
-        failed(j, "image_resolved", NULL, run_error(j), NULL, "%s", error_text(j));
+        point_fact(j, "/error/message", "what the engine or its image said");
+        point_fact(j, "/engine/endpoint", "where it was asked");
+        failed(j, "image_resolved", run_error(j), NULL, "%s", error_text(j));
         return false;
     }
-    passed(j, "image_resolved", json_pack("[{s:s}]", "engine", "image"), "%.19s%s %s%s",
-           digest != NULL ? digest : "sha256:?", "\u2026", arch != NULL ? arch : "",
+    point_fact(j, "/image/digest", "what was run");
+    point_fact(j, "/image/architecture", NULL);
+    point_fact(j, "/engine/version", "who had it");
+    passed(j, "image_resolved", "%.19s%s %s%s", digest != NULL ? digest : "sha256:?", "\u2026", arch != NULL ? arch : "",
            cf_str_same(cf_json_str(image, "source"), "build_context") ? ", built here"
            : cf_json_bool(image, "pulled", false)                     ? ", pulled"
                                                                       : ", was here");
@@ -236,13 +232,26 @@ check_sandbox(struct judge *j)
     const char *network = cf_json_str(isolation, "network");
 
     if (isolation == NULL) {
-        failed(j, "sandbox_provisioned", NULL, run_error(j), NULL, "%s", error_text(j));
+        point_fact(j, "/error/message", "what did not work");
+        failed(j, "sandbox_provisioned", run_error(j), NULL, "%s", error_text(j));
         return false;
     }
     (void)has_phase(j, "sandbox", &ms);
-    passed(j, "sandbox_provisioned", json_pack("[{s:s}]", "engine", "isolation"), "network %s, in %lld ms",
-           network != NULL ? network : "none", (long long)ms);
+    point_fact(j, "/isolation/network", "in force, read back from the engine");
+    point_fact(j, "/limits", "in force");
+    point_fact(j, "/timings_ms/sandbox", NULL);
+    passed(j, "sandbox_provisioned", "network %s, in %lld ms", network != NULL ? network : "none", (long long)ms);
     return true;
+}
+
+/* An exchange that failed: what was asked, what came back, or that nothing did. */
+static void
+fail_exchange(struct judge *j, const char *id, const char *method)
+{
+    point_exchange(j, 0, method);
+    point_failure(j);
+    point_fact(j, "/harness/stdout_bytes", "all that came from its stdout");
+    failed(j, id, run_error(j), NULL, "%s", error_text(j));
 }
 
 static bool
@@ -253,93 +262,122 @@ check_handshake(struct judge *j)
     const char *name = cf_json_str(agent, "name"), *version = cf_json_str(agent, "version");
 
     if (!json_is_object(json_object_get(j->facts->run, "capability_set"))) {
-        failed(j, "initialize_handshake", NULL, run_error(j), NULL, "%s", error_text(j));
+        fail_exchange(j, "initialize_handshake", "initialize");
         return false;
     }
+    point_exchange(j, 0, "initialize");
     if (!j->teardown_proven)
-        failed(j, "initialize_handshake", NULL, NULL, NULL, "teardown_not_proven");
+        not_proven(j, "initialize_handshake");
     else
-        passed(j, "initialize_handshake", json_pack("[{s:i}]", "frame", 2), "v1, agent %s %s",
-               name != NULL ? name : "(unnamed)", version != NULL ? version : "");
+        passed(j, "initialize_handshake", "v1, agent %s %s", name != NULL ? name : "(unnamed)",
+               version != NULL ? version : "");
     if (!has_phase(j, "session", &ms)) {
-        failed(j, "session_start", NULL, run_error(j), NULL, "%s", error_text(j));
+        fail_exchange(j, "session_start", "session/new");
         return false;
     }
+    point_exchange(j, 0, "session/new");
+    point_fact(j, "/timings_ms/session", NULL);
     if (!j->teardown_proven)
-        failed(j, "session_start", NULL, NULL, NULL, "teardown_not_proven");
+        not_proven(j, "session_start");
     else
-        passed(j, "session_start", json_pack("[{s:i}]", "frame", 4), "session open after %lld ms",
-               (long long)ms);
+        passed(j, "session_start", "session open after %lld ms", (long long)ms);
     return true;
 }
 
 /* ---- the exchange ------------------------------------------------------------------------ */
 
+/* The prompt, the model calls of it, the last thing said, and the answer to the prompt. */
+static void
+point_turn(struct judge *j, int turn, json_t *call, const char *note)
+{
+    point_exchange(j, (uint32_t)turn, "session/prompt");
+    point_call(j, call, note);
+    point_seen(j, cf_trail_seen_type(j->trail, (uint32_t)turn, CF_OBSERVATION_AGENT_MESSAGE, true),
+               "the last message");
+}
+
 static void
 check_exchange(struct judge *j, const char *id)
 {
-    json_t *turn = turn_of(j, 1), *seen = call_with(j, 1, "nonce_seen"), *answered = call_with(j, 1, "answered_nonce"),
-           *refused = refused_call(j), *error = cf_json_obj(turn, "error");
+    json_t *turn = cf_seen_turn(j->facts, 1), *seen = cf_seen_call(j->facts, 1, "nonce_seen"), *answered = cf_seen_call(j->facts, 1, "answered_nonce"),
+           *refused = cf_seen_refused(j->facts), *error = cf_json_obj(turn, "error"), *any = cf_seen_call(j->facts, 1, NULL);
     bool is_finished = cf_str_same(cf_json_str(turn, "outcome"), "finished");
-    const char *hint = cf_json_str(refused, "hint");
+    const char *hint = cf_json_str(refused, "hint"), *message = cf_json_str(error, "message");
 
+    point_turn(j, 1, answered != NULL ? answered : seen != NULL ? seen : any != NULL ? any : refused,
+               answered != NULL  ? "its answer held the answer nonce"
+               : seen != NULL    ? "it held the prompt's nonce"
+               : any != NULL     ? "it did not hold the prompt's nonce"
+                                 : "refused");
+    if (turn == NULL || !is_finished)
+        point_failure(j);
     if (turn == NULL)
-        failed(j, id, NULL, run_error(j), NULL, "%s", error_text(j));
+        failed(j, id, run_error(j), NULL, "%s", error_text(j));
     else if (!is_finished)
-        failed(j, id, evidence_call(seen), error != NULL ? error : run_error(j),
-               call_with(j, 1, NULL) == NULL ? outside_fix(j) : NULL, "%s",
-               cf_json_str(error, "message") != NULL ? cf_json_str(error, "message") : error_text(j));
-    else if (seen == NULL && call_with(j, 1, NULL) == NULL && refused != NULL)
-        failed(j, id, evidence_call(refused), NULL, hint != NULL && *hint ? hint : base_url_fix(j), "the relay refused %s %s (%s)", cf_json_str(refused, "method"),
-               cf_json_str(refused, "path"), cf_json_str(refused, "refused"));
+        failed(j, id, error != NULL ? error : run_error(j), any == NULL ? cf_seen_outside_fix(j->facts) : NULL, "%s",
+               message != NULL ? message : error_text(j));
+    else if (seen == NULL && any == NULL && refused != NULL)
+        failed(j, id, NULL, hint != NULL && *hint ? hint : base_url_fix(j), "the relay refused %s %s (%s)",
+               cf_json_str(refused, "method"), cf_json_str(refused, "path"), cf_json_str(refused, "refused"));
     else if (seen == NULL)
-        failed(j, id, evidence_call(call_with(j, 1, NULL)), NULL, base_url_fix(j), "the prompt's nonce never reached the model relay: %s",
-               call_with(j, 1, NULL) != NULL ? "calls came without it" : "no model call was made");
+        failed(j, id, NULL, base_url_fix(j), "the prompt's nonce never reached the model relay: %s",
+               any != NULL ? "calls came without it" : "no model call was made");
     else if (answered == NULL)
-        failed(j, id, evidence_call(seen), NULL, "read the whole answer before closing the connection", "the relay could not answer the call that carried the nonce");
-    else if (!said(j, CF_ASK_EXCHANGE, j->facts->answer_nonce[CF_ASK_EXCHANGE]))
-        failed(j, id, evidence_call(answered), NULL, "put the model's answer into the output, word for word",
+        failed(j, id, NULL, "read the whole answer before closing the connection",
+               "the relay could not answer the call that carried the nonce");
+    else if (!cf_seen_said(j->facts, CF_ASK_EXCHANGE, j->facts->answer_nonce[CF_ASK_EXCHANGE]))
+        failed(j, id, NULL, "put the model's answer into the output, word for word",
                "the model's answer nonce is not in the harness's messages: the answer was dropped");
     else if (!j->teardown_proven)
-        failed(j, id, NULL, NULL, NULL, "teardown_not_proven");
+        not_proven(j, id);
     else
-        passed(j, id, evidence_call(answered), "both nonces came through in %lld ms",
-               (long long)cf_json_int(turn, "took_ms", 0));
+        passed(j, id, "both nonces came through in %lld ms", (long long)cf_json_int(turn, "took_ms", 0));
 }
 
 static void
 check_model_plane(struct judge *j)
 {
-    json_t *seen = call_with(j, 1, "nonce_seen"), *refused = refused_call(j);
+    json_t *seen = cf_seen_call(j->facts, 1, "nonce_seen"), *refused = cf_seen_refused(j->facts);
     json_t *totals = cf_json_obj(j->facts->run, "model_totals");
 
-    if (turn_of(j, 1) == NULL)
-        skipped(j, "model_plane_reached", "not reached: %s", j->first_failed);
-    else if (seen != NULL)
-        passed(j, "model_plane_reached", evidence_call(seen), "%lld served, on %s",
-               (long long)cf_json_int(totals, "served", 0), cf_json_str(seen, "path"));
+    if (cf_seen_turn(j->facts, 1) == NULL) {
+        not_reached(j, "model_plane_reached");
+        return;
+    }
+    point_call(j, seen != NULL ? seen : refused, seen != NULL ? "it held the prompt's nonce" : "refused");
+    point_fact(j, "/model_totals/served", NULL);
+    if (seen != NULL)
+        passed(j, "model_plane_reached", "%lld served, on %s", (long long)cf_json_int(totals, "served", 0),
+               cf_json_str(seen, "path"));
     else if (refused != NULL)
-        failed(j, "model_plane_reached", evidence_call(refused), NULL, base_url_fix(j), "only refused calls: %s %s (%s)",
+        failed(j, "model_plane_reached", NULL, base_url_fix(j), "only refused calls: %s %s (%s)",
                cf_json_str(refused, "method"), cf_json_str(refused, "path"), cf_json_str(refused, "refused"));
     else
-        failed(j, "model_plane_reached", NULL, NULL, base_url_fix(j), "the relay served no call with the prompt's nonce");
+        failed(j, "model_plane_reached", NULL, base_url_fix(j), "the relay served no call with the prompt's nonce");
 }
 
 static void
 check_observations(struct judge *j)
 {
     json_t *observations = cf_json_obj(j->facts->run, "observations"), *bad = j->facts->bad_observation;
-    json_int_t count = cf_json_int(observations, "count", 0);
+    json_int_t count = cf_json_int(observations, "count", 0), seq = cf_json_int(bad, "seq", 0);
+    const struct cf_trail_seen *seen = cf_trail_seen(j->trail, (uint64_t)seq);
 
-    if (bad != NULL)
-        failed(j, "observations_normalized", json_pack("[{s:I}]", "seq", cf_json_int(bad, "seq", 0)), NULL, NULL,
-               "observation %lld is outside the contract: %s", (long long)cf_json_int(bad, "seq", 0),
+    if (bad != NULL) {
+        if (seen != NULL)
+            point_seen(j, seen, "outside the contract");
+        else
+            cf_evidence_seen(j->evidence, j->trail, (uint64_t)seq, "outside the contract");
+        failed(j, "observations_normalized", NULL, NULL, "observation %lld is outside the contract: %s", (long long)seq,
                cf_json_str(bad, "why"));
-    else if (turn_of(j, 1) == NULL || count == 0)
-        skipped(j, "observations_normalized", "not reached: %s", j->first_failed);
-    else
-        passed(j, "observations_normalized", json_pack("[{s:I}]", "seq", count), "%lld, each in its closed form",
-               (long long)count);
+    } else if (cf_seen_turn(j->facts, 1) == NULL || count == 0) {
+        not_reached(j, "observations_normalized");
+    } else {
+        cf_evidence_seen(j->evidence, j->trail, 1, "the first");
+        cf_evidence_seen(j->evidence, j->trail, (uint64_t)count, "the last");
+        point_fact(j, "/observations/by_type", NULL);
+        passed(j, "observations_normalized", "%lld, each in its closed form", (long long)count);
+    }
 }
 
 /* ---- one-shot's own ---------------------------------------------------------------------- */
@@ -348,50 +386,67 @@ static void
 check_transport(struct judge *j)
 {
     const char *transport = cf_json_str(j->facts->release, "prompt_transport");
-    json_t *seen = call_with(j, 1, "nonce_seen");
+    json_t *seen = cf_seen_call(j->facts, 1, "nonce_seen");
 
-    if (turn_of(j, 1) == NULL)
-        skipped(j, "prompt_transport", "not reached: %s", j->first_failed);
-    else if (seen != NULL)
-        passed(j, "prompt_transport", evidence_call(seen), "%s: the prompt's nonce arrived", transport);
+    if (cf_seen_turn(j->facts, 1) == NULL) {
+        not_reached(j, "prompt_transport");
+        return;
+    }
+    point_fact(j, "/declared/release/prompt_transport", "how it was given");
+    point_call(j, seen, "it held the prompt's nonce");
+    if (seen != NULL)
+        passed(j, "prompt_transport", "%s: the prompt's nonce arrived", transport);
     else
-        failed(j, "prompt_transport", NULL, NULL, "read the prompt and send it to the model as the last user text", "%s: nothing shows that the harness read its prompt", transport);
+        failed(j, "prompt_transport", NULL, "read the prompt and send it to the model as the last user text",
+               "%s: nothing shows that the harness read its prompt", transport);
 }
 
 static void
 check_output(struct judge *j)
 {
     const char *mode = cf_json_str(j->facts->release, "output_mode");
-    json_t *turn = turn_of(j, 1), *error = cf_json_obj(turn, "error");
+    json_t *turn = cf_seen_turn(j->facts, 1), *error = cf_json_obj(turn, "error");
     size_t messages = json_array_size(j->facts->messages[0]);
 
-    if (turn == NULL)
-        skipped(j, "output_mode", "not reached: %s", j->first_failed);
-    else if (!cf_str_same(cf_json_str(turn, "outcome"), "finished"))
-        failed(j, "output_mode", NULL, error, NULL, "%s: %s", mode,
+    if (turn == NULL) {
+        not_reached(j, "output_mode");
+        return;
+    }
+    point_fact(j, "/declared/release/output_mode", "how it was to be read");
+    point_seen(j, cf_trail_seen_type(j->trail, 1, CF_OBSERVATION_AGENT_MESSAGE, false), "the first message");
+    if (!cf_str_same(cf_json_str(turn, "outcome"), "finished") || messages == 0)
+        point_failure(j);
+    if (!cf_str_same(cf_json_str(turn, "outcome"), "finished"))
+        failed(j, "output_mode", error, NULL, "%s: %s", mode,
                cf_json_str(error, "message") != NULL ? cf_json_str(error, "message") : error_text(j));
     else if (messages == 0)
-        failed(j, "output_mode", NULL, NULL, "print the answer on stdout in the declared mode", "%s: the output held no agent message", mode);
+        failed(j, "output_mode", NULL, "print the answer on stdout in the declared mode",
+               "%s: the output held no agent message", mode);
     else
-        passed(j, "output_mode", NULL, "%s: %zu message(s) read", mode, messages);
+        passed(j, "output_mode", "%s: %zu message(s) read", mode, messages);
 }
 
 static void
 check_resume(struct judge *j, int number)
 {
-    json_t *turn = turn_of(j, number), *call = call_with(j, number, "prior_nonce_seen"),
+    json_t *turn = cf_seen_turn(j->facts, number), *call = cf_seen_call(j->facts, number, "prior_nonce_seen"),
            *error = cf_json_obj(turn, "error");
 
-    if (turn == NULL)
-        skipped(j, "resume", "not reached: %s", j->first_failed);
-    else if (!cf_str_same(cf_json_str(turn, "outcome"), "finished"))
-        failed(j, "resume", NULL, error, NULL, "the resumed turn failed: %s", cf_json_str(error, "message"));
+    if (turn == NULL) {
+        not_reached(j, "resume");
+        return;
+    }
+    point_fact(j, "/declared/release/resume_flag", "how it was asked to go on");
+    point_turn(j, number, call != NULL ? call : cf_seen_call(j->facts, number, NULL),
+               call != NULL ? "it held the first turn's answer" : "it did not hold the first turn's answer");
+    if (!cf_str_same(cf_json_str(turn, "outcome"), "finished"))
+        failed(j, "resume", error, NULL, "the resumed turn failed: %s", cf_json_str(error, "message"));
     else if (call != NULL)
-        passed(j, "resume", evidence_call(call), "turn 2's request held turn 1's answer");
-    else if (said(j, CF_ASK_RESUME, j->facts->answer_nonce[CF_ASK_EXCHANGE]))
-        passed(j, "resume", NULL, "turn 2's output held turn 1's answer");
+        passed(j, "resume", "turn 2's request held turn 1's answer");
+    else if (cf_seen_said(j->facts, CF_ASK_RESUME, j->facts->answer_nonce[CF_ASK_EXCHANGE]))
+        passed(j, "resume", "turn 2's output held turn 1's answer");
     else
-        failed(j, "resume", NULL, NULL, "keep state beneath the working directory and read it when the flag is there",
+        failed(j, "resume", NULL, "keep state beneath the working directory and read it when the flag is there",
                "the second turn, run with %s, knew nothing of the first one's answer",
                cf_json_str(j->facts->release, "resume_flag"));
 }
@@ -399,38 +454,36 @@ check_resume(struct judge *j, int number)
 static void
 check_schema(struct judge *j, int number)
 {
-    json_t *turn = turn_of(j, number), *error = cf_json_obj(turn, "error");
+    json_t *turn = cf_seen_turn(j->facts, number), *error = cf_json_obj(turn, "error");
 
-    if (turn == NULL)
-        skipped(j, "output_schema", "not reached: %s", j->first_failed);
-    else if (!cf_str_same(cf_json_str(turn, "outcome"), "finished"))
-        failed(j, "output_schema", NULL, error, NULL, "%s", cf_json_str(error, "message"));
-    else if (!said(j, CF_ASK_SCHEMA, j->facts->answer_nonce[CF_ASK_SCHEMA]))
-        failed(j, "output_schema", NULL, NULL, "print the model's JSON answer as the last message", "the schema's turn did not report the model's answer");
+    if (turn == NULL) {
+        not_reached(j, "output_schema");
+        return;
+    }
+    point_fact(j, "/declared/release/output_schema_flag", "how the schema was given");
+    point_turn(j, number, cf_seen_call(j->facts, number, "answered_nonce"), "its answer was the JSON");
+    if (!cf_str_same(cf_json_str(turn, "outcome"), "finished"))
+        failed(j, "output_schema", error, NULL, "%s", cf_json_str(error, "message"));
+    else if (!cf_seen_said(j->facts, CF_ASK_SCHEMA, j->facts->answer_nonce[CF_ASK_SCHEMA]))
+        failed(j, "output_schema", NULL, "print the model's JSON answer as the last message",
+               "the schema's turn did not report the model's answer");
     else
-        passed(j, "output_schema", NULL, "last message valid, holds the answer");
+        passed(j, "output_schema", "last message valid, holds the answer");
 }
 
 /* ---- grammar and teardown ----------------------------------------------------------------- */
 
-/* What the author can do about a broken rule. */
-static const char *
-grammar_fix(const char *id)
+/* The frames that a rule is about, beside the observation that it was judged by. */
+static void
+point_rule(struct judge *j, const struct cf_rule *rule, const struct cf_trail_seen *seen)
 {
-    static const struct {
-        const char *id, *fix;
-    } fixes[] = {
-        {"tool_correlation", "announce each tool call once, with an id of its own, before its result"},
-        {"steering_correlation", "answer each _checkfu/session/steer exactly once, and declare steer"},
-        {"steering_delivered", "take the steer into the turn that runs, or do not declare steer"},
-        {"cooperative_interrupt_drained", "answer draining, start nothing new, and answer the prompt in time"},
-        {"subagent_correlation", "declare subagents; start each once, settle each once, before the turn ends"},
-    };
+    bool is_capability = rule != NULL && cf_str_same(rule->group, "CAPABILITY");
 
-    for (size_t i = 0; i < CF_COUNT(fixes); i++)
-        if (cf_str_same(fixes[i].id, id))
-            return fixes[i].fix;
-    return "the frame is shown with -v; the rule is in README, the grammar";
+    for (uint32_t turn = 1; is_capability && rule->method != NULL && turn <= CF_ASK_COUNT; turn++)
+        point_exchange(j, turn, rule->method);
+    if (rule != NULL && rule->fact != NULL)
+        point_fact(j, rule->fact, NULL);
+    point_seen(j, seen, NULL);
 }
 
 static void
@@ -438,20 +491,27 @@ check_rule(struct judge *j, const json_t *row)
 {
     const char *id = cf_json_str(row, "id"), *status = cf_json_str(row, "status"), *summary = cf_json_str(row, "summary");
     json_int_t frame = cf_json_int(row, "frame", 0), seq = cf_json_int(row, "seq", 0);
-    json_t *evidence = seq != 0 ? json_pack("[{s:I, s:I}]", "seq", seq, "frame", frame) : NULL;
+    const struct cf_trail_seen *seen = cf_trail_seen(j->trail, (uint64_t)seq);
+    const struct cf_rule *rule = cf_rule_of(id);
     bool is_drain = cf_str_same(id, "cooperative_interrupt_drained");
 
-    if (turn_of(j, 1) == NULL) {
+    if (cf_seen_turn(j->facts, 1) == NULL) {
+        cf_evidence_check(j->evidence, j->first_failed);
         skipped(j, id, "the turn was not reached");
-        json_decref(evidence);
-    } else if (cf_str_same(status, "skipped")) {
+        return;
+    }
+    point_rule(j, rule, seen);
+    if (seen == NULL) {
+        cf_evidence_seen(j->evidence, j->trail, (uint64_t)seq, NULL);
+        point_frame(j, 1, (uint64_t)frame, NULL);
+    }
+    if (cf_str_same(status, "skipped")) {
         bool is_opt_in = is_drain && !j->facts->wants_drain && strncmp(summary, "declared", 8) == 0;
         skipped(j, id, "%s", is_opt_in ? "declared, opt-in: --drain asks for it" : summary);
-        json_decref(evidence);
     } else if (cf_str_same(status, "passed")) {
-        passed(j, id, evidence, "%s", summary);
+        passed(j, id, "%s", summary);
     } else {
-        failed(j, id, evidence, NULL, grammar_fix(id), "%s", summary);
+        failed(j, id, NULL, NULL, "%s", summary);
     }
 }
 
@@ -470,8 +530,21 @@ check_grammar(struct judge *j)
         if (applies)
             check_rule(j, row);
     }
-    if (json_array_size(json_object_get(j->facts->options, "mcp")) > 0)
+    if (json_array_size(json_object_get(j->facts->options, "mcp")) > 0) {
+        point_fact(j, "/label", "this lane has no tools of the platform");
         skipped(j, "execution_locus", "needs the platform's own tools: not applicable locally");
+    }
+}
+
+/* The first of what went, or stayed; the list itself is the result's. */
+static void
+point_resources(struct judge *j, const char *list, const char *note)
+{
+    for (size_t i = 0; i < 8; i++) {
+        char pointer[40];
+        (void)snprintf(pointer, sizeof pointer, "/teardown/%s/%zu", list, i);
+        point_fact(j, pointer, note);
+    }
 }
 
 static void
@@ -481,43 +554,67 @@ check_teardown(struct judge *j)
     json_t *left = json_object_get(teardown, "left"), *first = json_array_get(left, 0);
     size_t removed = json_array_size(json_object_get(teardown, "removed"));
 
+    point_fact(j, "/teardown/proven", NULL);
+    point_resources(j, "left", "still there");
+    if (json_array_size(left) == 0)
+        point_resources(j, "removed", "gone, and looked for again");
     if (j->teardown_proven)
-        passed(j, "teardown_drained", NULL, "%zu removed, 0 left, in %lld ms", removed,
+        passed(j, "teardown_drained", "%zu removed, 0 left, in %lld ms", removed,
                (long long)cf_json_int(teardown, "took_ms", 0));
     else if (first != NULL)
-        failed(j, "teardown_drained", NULL, NULL, "cfrunner reap", "%zu left, e.g. %s %s: %s; remove with: %s", json_array_size(left),
-               cf_json_str(first, "kind"), cf_json_str(first, "id"),
+        failed(j, "teardown_drained", NULL, "cfrunner reap", "%zu left, e.g. %s %s: %s; remove with: %s",
+               json_array_size(left), cf_json_str(first, "kind"), cf_json_str(first, "id"),
                cf_json_str(first, "why") != NULL ? cf_json_str(first, "why") : "still there",
                cf_json_str(first, "remove") != NULL ? cf_json_str(first, "remove") : "cfrunner reap");
     else
-        failed(j, "teardown_drained", NULL, NULL, "run cfrunner reap when the engine answers again", "nothing proves that all is gone");
+        failed(j, "teardown_drained", NULL, "run cfrunner reap when the engine answers again",
+               "nothing proves that all is gone");
+}
+
+/* The members of the result that facts point into, as the result will have them. */
+static json_t *
+document_of(const struct cf_diagnose_facts *facts)
+{
+    json_t *document = facts->run != NULL ? json_copy(facts->run) : json_object(), *declared = json_object();
+    json_t *capabilities = json_object_get(facts->run, "declared");
+
+    (void)json_object_set_new(document, "label", json_string("unsigned_local_only"));
+    (void)json_object_set(declared, "capabilities", capabilities != NULL ? capabilities : json_null());
+    (void)json_object_set(declared, "release", facts->release != NULL ? facts->release : json_null());
+    (void)json_object_set_new(document, "declared", declared);
+    return document;
 }
 
 json_t *
 cf_diagnose_checks(const struct cf_diagnose_facts *facts)
 {
-    struct judge j = {.facts = facts, .checks = json_array()};
+    static const struct cf_trail nothing;
+    struct judge j = {.facts = facts,
+                      .trail = facts->trail != NULL ? facts->trail : &nothing,
+                      .checks = json_array(),
+                      .evidence = json_array(),
+                      .document = document_of(facts)};
     bool stands;
 
     j.teardown_proven = cf_json_bool(cf_json_obj(facts->run, "teardown"), "proven", false);
     stands = check_image(&j);
     if (!stands)
-        skipped(&j, "sandbox_provisioned", "not reached: %s", j.first_failed);
+        not_reached(&j, "sandbox_provisioned");
     else
         stands = check_sandbox(&j);
     if (facts->is_acp) {
         if (!stands) {
-            skipped(&j, "initialize_handshake", "not reached: %s", j.first_failed);
-            skipped(&j, "session_start", "not reached: %s", j.first_failed);
+            not_reached(&j, "initialize_handshake");
+            not_reached(&j, "session_start");
         } else {
             size_t before = json_array_size(j.checks);
             stands = check_handshake(&j);
             if (json_array_size(j.checks) == before + 1)
-                skipped(&j, "session_start", "not reached: %s", j.first_failed);
+                not_reached(&j, "session_start");
         }
     }
     if (!stands)
-        skipped(&j, facts->is_acp ? "prompt_exchange" : "process_exchange", "not reached: %s", j.first_failed);
+        not_reached(&j, facts->is_acp ? "prompt_exchange" : "process_exchange");
     else
         check_exchange(&j, facts->is_acp ? "prompt_exchange" : "process_exchange");
     if (!facts->is_acp) {
@@ -532,37 +629,7 @@ cf_diagnose_checks(const struct cf_diagnose_facts *facts)
         check_schema(&j, facts->has_resume ? 3 : 2);
     check_grammar(&j);
     check_teardown(&j);
+    json_decref(j.evidence);
+    json_decref(j.document);
     return j.checks;
-}
-
-/* ---- declared, exercised, proven ------------------------------------------------------------- */
-
-json_t *
-cf_diagnose_axes(json_t *run, json_t *checks)
-{
-    static const struct {
-        const char *axis, *member, *check, *observation;
-    } rows[] = {
-        {"subagents", "subagents", "subagent_correlation", "subagent_started"},
-        {"mid_run_input", "steer", "steering_delivered", "steering"},
-        {"interrupt", "interrupt", "cooperative_interrupt_drained", NULL},
-    };
-    json_t *declared = cf_json_obj(run, "declared"), *seen = cf_json_obj(cf_json_obj(run, "observations"), "by_type");
-    json_t *axes = json_array(), *check;
-    size_t i;
-
-    for (size_t k = 0; k < CF_COUNT(rows); k++) {
-        const char *status = "skipped";
-        bool is_declared = json_object_get(declared, rows[k].member) != NULL, is_exercised;
-        json_array_foreach(checks, i, check)
-            if (cf_str_same(cf_json_str(check, "id"), rows[k].check))
-                status = cf_json_str(check, "status");
-        is_exercised = rows[k].observation != NULL ? cf_json_int(seen, rows[k].observation, 0) > 0
-                                                   : !cf_str_same(status, "skipped");
-        (void)json_array_append_new(
-            axes, json_pack("{s:s, s:b, s:b, s:b}", "axis", rows[k].axis, "declared", is_declared, "exercised",
-                            is_declared && is_exercised, "proven",
-                            is_declared && is_exercised && cf_str_same(status, "passed")));
-    }
-    return axes;
 }

@@ -8,6 +8,7 @@
 
 #include "base/ids.h"
 #include "base/str.h"
+#include "diagnose/trail.h"
 #include "json/json.h"
 #include "schema/schema.h"
 
@@ -33,6 +34,7 @@ struct cf_diagnose {
     enum cf_ask_kind kind[TURNS]; /* what turn i+1 was for */
     json_t *messages[TURNS];
     json_t *bad_observation;
+    struct cf_trail trail;
 };
 
 /* ---- asking ----------------------------------------------------------------------------- */
@@ -151,7 +153,10 @@ on_log(void *user, int level, const char *room, const char *line)
 static void
 on_frame(void *user, int from_harness, uint64_t number, uint64_t at_ms, const char *line, size_t len)
 {
-    WATCH((struct cf_diagnose *)user, on_frame, from_harness, number, at_ms, line, len);
+    struct cf_diagnose *d = user;
+
+    cf_trail_frame_passed(&d->trail, (uint32_t)d->asked, from_harness, number, at_ms, line, len);
+    WATCH(d, on_frame, from_harness, number, at_ms, line, len);
 }
 
 static void
@@ -191,6 +196,7 @@ on_observation(void *user, const struct cf_observation *observation)
     struct cf_error why;
     uint32_t turn = observation->turn;
 
+    cf_trail_observation_passed(&d->trail, observation);
     if (d->bad_observation == NULL &&
         cf_schema_validate_text(d->observation_schema, observation->json, observation->json_len, NULL, &why) < 0)
         d->bad_observation = json_pack("{s:I, s:s}", "seq", (json_int_t)observation->seq, "why", why.text);
@@ -301,6 +307,7 @@ conclude(struct cf_diagnose *d, json_t *run)
                                       .has_output_schema = d->has_output_schema,
                                       .wants_drain = d->options.has_drain,
                                       .bad_observation = d->bad_observation,
+                                      .trail = &d->trail,
                                       .interrupted = d->interrupted};
     bool is_context = cf_json_str(d->run_options, "build_context") != NULL;
     const char *status;
@@ -367,6 +374,8 @@ free_diagnose(struct cf_diagnose *d)
     for (int i = 0; i < TURNS; i++)
         json_decref(d->messages[i]);
     json_decref(d->bad_observation);
+    json_decref(d->trail.secrets);
+    cf_trail_release(&d->trail);
     json_decref(d->release);
     json_decref(d->run_options);
     json_decref(d->result);
@@ -388,6 +397,26 @@ on_closed(void *user)
 }
 
 /* ---- open ------------------------------------------------------------------------------- */
+
+/* Values that the options give to the harness: what it says of them is not shown in evidence. */
+static json_t *
+secrets_of(json_t *options)
+{
+    json_t *secrets = json_array(), *value, *server, *item;
+    const char *name;
+    size_t i, k;
+
+    json_object_foreach(cf_json_obj(options, "env"), name, value)
+        (void)json_array_append(secrets, value);
+    json_array_foreach(json_object_get(options, "mcp"), i, server)
+    {
+        json_array_foreach(json_object_get(server, "headers"), k, item)
+            (void)json_array_append(secrets, json_object_get(item, "value"));
+        json_array_foreach(json_object_get(server, "env"), k, item)
+            (void)json_array_append(secrets, json_object_get(item, "value"));
+    }
+    return secrets;
+}
 
 static int
 keep_options(struct cf_diagnose *d, const struct cf_diagnose_options *options, struct cf_error *err)
@@ -418,6 +447,7 @@ keep_options(struct cf_diagnose *d, const struct cf_diagnose_options *options, s
     d->has_output_schema = cf_json_str(d->release, "output_schema_flag") != NULL;
     for (int i = 0; i < TURNS; i++)
         d->messages[i] = json_array();
+    d->trail.secrets = secrets_of(d->run_options);
     return cf_schema_builtin("observation", &d->observation_schema, err);
 }
 
@@ -432,7 +462,7 @@ cf_diagnose_open(struct uv_loop_s *loop, const struct cf_diagnose_options *optio
                                .on_progress = on_progress,
                                .on_observation = on_observation,
                                .on_log = on_log,
-                               .on_frame = events->watch.on_frame != NULL ? on_frame : NULL,
+                               .on_frame = on_frame,
                                .on_stderr = on_stderr,
                                .on_call = on_call,
                                .on_finding = on_finding,

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 struct cf_diagnose;
+struct cf_trail;
 
 struct cf_diagnose_options {
     json_t *release;  /* the authoring object; borrowed during open */
@@ -59,6 +60,7 @@ struct cf_diagnose_facts {
     json_t *messages[CF_ASK_COUNT]; /* array of strings: agent_message contents */
     bool wants_drain;
     json_t *bad_observation;  /* the first one outside the contract: {"seq","why"}; or NULL */
+    const struct cf_trail *trail; /* what passed, for evidence; may be NULL */
     bool interrupted;
 };
 json_t *cf_diagnose_checks(const struct cf_diagnose_facts *facts);

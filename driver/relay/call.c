@@ -38,7 +38,7 @@ call_new(struct cf_relay *relay, struct cf_http_conn *http)
     call->http = http;
     call->begun_ms = cf_clock_ms();
     call->row.id = ++relay->last_id;
-    call->row.at_ms = call->begun_ms - relay->opened_ms;
+    call->row.at_ms = call->begun_ms - relay->epoch_ms;
     call->row.turn = relay->turn;
     call->row.method = call->method;
     call->row.path = call->path;

@@ -74,7 +74,7 @@ struct cf_relay {
     unsigned conn_count;
     TAILQ_HEAD(, cf_call) calls;
     unsigned call_count;
-    uint64_t opened_ms, last_id;
+    uint64_t opened_ms, epoch_ms, last_id;
     char id_stem[33]; /* of the calls' ids */
     struct cf_ledger ledger;
     struct cf_job jobs[CF_RELAY_JOBS];

@@ -61,7 +61,7 @@ struct cf_egress {
     size_t host_count;
     struct cf_egress_options options;              /* `hosts` is ours */
     unsigned turn, conn_count, attempts, outwards; /* outwards: connections not yet closed */
-    uint64_t opened_ms, last_id;
+    uint64_t epoch_ms, last_id;
     uint64_t allowed, denied, failed, up_bytes, down_bytes, dropped;
     json_t *rows;
     TAILQ_HEAD(, egress_conn) conns;
@@ -526,7 +526,7 @@ attempt_new(struct cf_egress *egress, struct cf_http_conn *http, const char *met
     a->begun_ms = cf_clock_ms();
     (void)snprintf(a->method, sizeof a->method, "%s", method);
     a->row.id = ++egress->last_id;
-    a->row.at_ms = a->begun_ms - egress->opened_ms;
+    a->row.at_ms = a->begun_ms - egress->epoch_ms;
     a->row.turn = egress->turn;
     a->row.method = a->method;
     a->row.host = a->host;
@@ -775,7 +775,7 @@ cf_egress_open(uv_loop_t *loop, const struct cf_egress_options *options,
     TAILQ_INIT(&egress->conns);
     egress->loop = loop;
     egress->options = *options;
-    egress->opened_ms = cf_clock_ms();
+    egress->epoch_ms = options->epoch_ms != 0 ? options->epoch_ms : cf_clock_ms();
     egress->rows = json_array();
     (void)json_incref(egress->options.hosts);
     if (egress->options.connect_ms == 0)

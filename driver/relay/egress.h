@@ -41,6 +41,7 @@ struct cf_egress_row { /* borrowed until return */
 struct cf_egress_options {
     json_t *hosts; /* array of "NAME" or "NAME:PORT" (443 without); kept by reference */
     unsigned relay_port;
+    uint64_t epoch_ms; /* what at_ms counts from, by cf_clock_ms; 0: the opening */
     uint64_t connect_ms, idle_ms; /* 0: 10 s, 600 s without a byte either way */
     void (*on_row)(void *user, const struct cf_egress_row *row); /* anything but close */
     void *user;

@@ -154,6 +154,7 @@ cf_relay_open(uv_loop_t *loop, const struct cf_relay_options *options,
     TAILQ_INIT(&relay->calls);
     relay->loop = loop;
     relay->opened_ms = cf_clock_ms();
+    relay->epoch_ms = options->epoch_ms != 0 ? options->epoch_ms : relay->opened_ms;
     relay->clock_at_ms = UINT64_MAX;
     if (make_parts(relay, options, err) < 0 ||
         (relay->upstream_count + relay->mcp_count > 0 &&

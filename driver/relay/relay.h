@@ -19,7 +19,7 @@ struct cf_relay;
 
 struct cf_relay_call { /* one ledger row; borrowed until return */
     uint64_t id;       /* 1, 2, ... */
-    uint64_t at_ms;    /* since the relay opened */
+    uint64_t at_ms;    /* since epoch_ms of the options */
     unsigned turn;
     unsigned dialect; /* its id in the dialect table, 0: none matched */
     bool is_probe;    /* served, but no model call: HEAD /, the model list, token counts */
@@ -105,6 +105,7 @@ struct cf_relay_options {
     const char *model;       /* NULL "local-replay-model". copied. What the model list shows;
                                 an answer of the replay model carries the name that was asked */
     uint64_t max_body_bytes; /* 0: 64 MiB */
+    uint64_t epoch_ms;       /* what at_ms of a call counts from, by cf_clock_ms; 0: the relay's opening */
     struct cf_relay_caps caps;
     struct cf_relay_times times;
     /* Kept by reference while the relay is open, NULL: none. `models`: names, each with one *

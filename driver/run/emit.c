@@ -94,7 +94,7 @@ cf_emit_without_token(const struct cf_run *run, const char *line, size_t len)
 {
     const char *token = run->relay != NULL ? cf_relay_token(run->relay) : "";
     size_t size = strlen(token);
-    const char *at = size > 0 && json_array_size(run->options.mcp) > 0 ? memmem(line, len, token, size) : NULL;
+    const char *at = size > 0 ? memmem(line, len, token, size) : NULL;
     char *copy = at != NULL ? malloc(len) : NULL;
 
     if (copy == NULL)

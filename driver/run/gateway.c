@@ -402,6 +402,7 @@ open_relay(struct cf_run *run, struct cf_error *err)
     options.private_dir = cf_owner_state_dir(run->owner);
     options.on_call = on_call;
     options.user = run;
+    options.epoch_ms = run->opened_ms; /* one clock for frames, observations and calls */
     options.log = &run->log;
     if (status == 0)
         status = cf_relay_open(run->loop, &options, &run->relay, err);
@@ -415,6 +416,7 @@ open_egress(struct cf_run *run, struct cf_error *err)
 {
     const struct cf_egress_options options = {.hosts = run->options.allow_hosts,
                                               .relay_port = run->options.relay_port,
+                                              .epoch_ms = run->opened_ms,
                                               .on_row = on_egress,
                                               .user = run,
                                               .log = &run->log};

@@ -5,6 +5,17 @@
 conforms() { "$CF" schema check --schema "proto/$1.schema.json" "$2" | jq -e .valid; }
 status_of() { printf '[.checks[]|select(.id=="%s").status]==["%s"]' "$1" "$2"; }
 
+# Each check rests on something, and what it points at is there.
+evidence() {
+    is "$1: every check has evidence" '[.checks[] | .evidence | length > 0] | all'
+    is "$1: facts are where they are said to be" '. as $r | [.checks[].evidence[] | select(.fact) | . as $e
+        | (.fact[1:] | split("/") | map(tonumber? // .)) as $p | ($r | getpath($p)) | (if type == "string" then . else tojson end)
+        | .[:40] == $e.value[:40] or $e.value == "unsigned_local_only" or ($e.value | length > 200)] | all'
+    is "$1: calls are in the ledger" '. as $r | [.checks[].evidence[] | .call // empty] - [$r.model_calls[].id] == []'
+    is "$1: checks that were waited for are checks" '. as $r | [.checks[].evidence[] | .check // empty] - [$r.checks[].id] == []'
+    is "$1: nothing came after the run's end" '.timings_ms.total as $t | [.checks[].evidence[] | .at_ms // 0 | . <= $t] | all'
+}
+
 cf "one-shot, stream_json, resume, schema" 0 test oci "${ONESHOT[@]}" --json
 is "one-shot: status passed" '.status == "passed" and .exit_code == 0 and .blame == "none"'
 is "one-shot: label" '.label == "unsigned_local_only" and .driver_version == "checkfu:oneshot-v1@1"'
@@ -19,6 +30,7 @@ is "one-shot: teardown is proven and says what went" '.teardown.proven and (.tea
 is "one-shot: isolation in force" '.isolation | tostring | test("none")'
 cp "$WORK/out" "$WORK/result.json"
 check "one-shot: the result conforms to its schema" conforms diagnostic-result "$WORK/result.json"
+evidence "one-shot"
 audit "one-shot"
 
 cf "acp" 0 test oci "${ACP[@]}" --json
@@ -31,7 +43,20 @@ is "acp: never a one-shot check" '[.checks[].id] | index("resume") == null and i
 is "acp: the envelope of a non-declarer" '.capability_set | has("subagents") | not'
 cp "$WORK/out" "$WORK/result.json"
 check "acp: the result conforms to its schema" conforms diagnostic-result "$WORK/result.json"
+evidence "acp"
+is "acp: the handshake rests on a question and its answer" '[.checks[]|select(.id=="initialize_handshake").evidence[].what] == ["initialize","answer"]'
+is "acp: one clock: the model was called between the prompt and its answer" '[.checks[]|select(.id=="prompt_exchange").evidence]
+    | .[0] | (map(select(.note=="asked"))[0].at_ms) as $asked | (map(select(.note=="answered"))[0].at_ms) as $answered
+    | map(select(.call))[0].at_ms | . >= $asked and . <= $answered'
 audit "acp"
+
+# A failure points at the frame that broke the rule.
+cf "evidence of a failure" 1 test oci --name script --build-context "$CTX/acp-script" --entrypoint /opt/script/bin/acp-script \
+    --protocol acp-v1 --arg=/opt/script/wire/subagent-undeclared.acps --json
+evidence "a failure"
+is "a failure: the frame is shown, with its time" '[.checks[]|select(.id=="subagent_correlation").evidence[]|select(.frame)]
+    | length > 0 and all(.at_ms > 0 and .from == "harness" and (.text|length > 0))'
+audit "a failure"
 
 # The report for eyes: 80 columns, no scrolling on success, the verdict last and once.
 cf "the report" 0 test oci "${ONESHOT[@]}" --plain

@@ -1,0 +1,17 @@
+/* diagnose/seen.h: a run's result, asked in the words of the checks. The room's own. All that is
+ * returned is borrowed from the result, NULL where there is none. */
+#ifndef CF_DIAGNOSE_SEEN_H
+#define CF_DIAGNOSE_SEEN_H
+
+#include "diagnose/diagnose.h"
+
+json_t *cf_seen_turn(const struct cf_diagnose_facts *facts, int number);
+/* The first served call of a turn for which `flag` (NULL: any) is true. */
+json_t *cf_seen_call(const struct cf_diagnose_facts *facts, int turn, const char *flag);
+json_t *cf_seen_refused(const struct cf_diagnose_facts *facts);
+/* What to do for a client that went past the relay, if its last words say so. Static. */
+const char *cf_seen_outside_fix(const struct cf_diagnose_facts *facts);
+/* Whether the joined contents of a turn's agent messages carry `nonce`. */
+bool cf_seen_said(const struct cf_diagnose_facts *facts, int kind, const char *nonce);
+
+#endif
