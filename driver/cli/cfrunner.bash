@@ -41,6 +41,8 @@ _cfrunner() {
         --pull) words='missing always never' ;;
         --permission) words='deny allow end' ;;
         --elicitation) words='off decline end' ;;
+        --session-method) words='auto resume load' ;;
+        --session-end) words='close keep delete logout' ;;
         --retention) words='durable ephemeral_zdr' ;;
         --hook-on-failure) words='abort continue' ;;
         --continuity) words='fresh same_run_resume event_log_rebuild' ;;

@@ -27,7 +27,8 @@ struct cf_launch_flags {
     uint64_t hook_ms, collect_limit;
     /* acp */
     struct cf_flag_list mcp, config, steers;
-    const char *builtin_tools, *continuity, *resume_state, *checkpoint_out, *elicitation, *mode;
+    const char *builtin_tools, *continuity, *resume_state, *checkpoint_out, *elicitation, *mode, *session, *session_method, *session_end;
+    struct cf_flag_list attached;
     uint64_t context_window, compaction_trigger, cancel_ms, interrupt_ms;
     bool fs, terminal, drain;
     /* the model relay, and what is open outside */

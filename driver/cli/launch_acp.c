@@ -133,6 +133,9 @@ cf_launch_acp(const struct cf_launch_flags *f, const struct cf_launch *launch, j
 
     set_text(options, "elicitation", f->elicitation);
     set_text(options, "mode", f->mode);
+    set_text(options, "session", f->session);
+    set_text(options, "session_method", f->session_method);
+    set_text(options, "session_end", f->session_end);
     if (f->fs)
         (void)json_object_set_new(options, "fs", json_true());
     if (f->terminal)
@@ -144,10 +147,11 @@ cf_launch_acp(const struct cf_launch_flags *f, const struct cf_launch *launch, j
     if (is_acp)
         return set_session_meta(f, options, err);
     if (f->builtin_tools != NULL || f->continuity != NULL || f->context_window != 0 || f->compaction_trigger != 0 ||
-        f->resume_state != NULL || f->checkpoint_out != NULL || f->steers.count > 0 || f->drain) {
+        f->resume_state != NULL || f->checkpoint_out != NULL || f->steers.count > 0 || f->drain || f->session != NULL ||
+        f->session_method != NULL || f->session_end != NULL || f->attached.count > 0) {
         (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "--builtin-tools, --continuity, --context-window, --compaction-trigger, "
-                                                    "--resume-state, --checkpoint-out, --steer-after and --drain are of "
-                                                    "acp-v1");
+                                                    "--resume-state, --checkpoint-out, --steer-after, --drain, --attach and "
+                                                    "--session... are of acp-v1");
         return cf_error_fix(err, "leave them out, or test an acp-v1 harness");
     }
     return 0;

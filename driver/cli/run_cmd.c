@@ -2,6 +2,7 @@
  * cfrunner run: observations as NDJSON on stdout, as they happen; one prompt a turn; last line the
  * result. A reader that is slow slows the harness, and nothing else.
  */
+#include "cli/attach.h"
 #include "cli/commands.h"
 #include "cli/eyes.h"
 #include "cli/launch.h"
@@ -47,6 +48,7 @@ struct runner {
     size_t steer_count;
     uv_timer_t stops[2]; /* --cancel-after, --interrupt-after */
     json_t *leftover;    /* texts of steers that the harness did not take, in order */
+    json_t *attached;    /* blocks of the first prompt */
     json_t *approvals;   /* what the next prompt allows: it was held for it */
 };
 
@@ -180,6 +182,10 @@ prompt_next(struct runner *r)
         (void)json_object_set(prompt, "approvals", r->approvals);
     json_decref(r->approvals);
     r->approvals = NULL;
+    if (json_array_size(r->attached) > 0)
+        (void)json_object_set(prompt, "blocks", r->attached);
+    json_decref(r->attached);
+    r->attached = NULL;
     bytes = cf_json_dump(prompt, &len);
     json_decref(prompt);
     if (bytes == NULL)
@@ -534,6 +540,8 @@ run_all(struct runner *r, const struct cf_launch *launch, struct cf_error *err)
 static const struct cf_flag extra[] = {
     {"a turn", CF_FLAG_TITLE, 0, NULL, NULL},
     {"--prompt", CF_FLAG_LIST, offsetof(struct cf_launch_flags, prompts), "TEXT|@FILE", "one a turn (repeat)"},
+    {"--attach", CF_FLAG_LIST, offsetof(struct cf_launch_flags, attached), "FILE",
+     "acp: beside the first prompt (repeat)"},
     {"--output-schema", CF_FLAG_TEXT, offsetof(struct cf_launch_flags, output_schema), "FILE",
      "what the last message must satisfy"},
     {"--steer-after", CF_FLAG_LIST, offsetof(struct cf_launch_flags, steers), "MS:TEXT",
@@ -558,7 +566,7 @@ static const struct cf_flag extra[] = {
 int
 cf_cli_run(int argc, char **argv)
 {
-    struct cf_flag table[128]; /* extra and the launch flags */
+    struct cf_flag table[256]; /* extra and the launch flags */
     size_t count = CF_COUNT(extra);
     struct cf_launch_flags flags = {0};
     struct cf_launch launch = {0};
@@ -580,7 +588,7 @@ cf_cli_run(int argc, char **argv)
     }
     r.eyes.verbose = flags.quiet ? -1 : flags.verbose;
     if (status == 0 && read_prompts(&r, &flags.prompts, &err) == 0 && read_schema(&r, flags.output_schema, &err) == 0 &&
-        read_steers(&r, &flags.steers, &err) == 0 && cf_launch_make(&flags, &launch, &err) == 0 &&
+        cf_attach_read(&flags.attached, &r.attached, &err) == 0 && read_steers(&r, &flags.steers, &err) == 0 && cf_launch_make(&flags, &launch, &err) == 0 &&
         cf_launch_journal(&flags, launch.options, &err) == 0) {
         leave_schema_to_session(&r, &launch);
         status = run_all(&r, &launch, &err);
@@ -592,6 +600,7 @@ cf_cli_run(int argc, char **argv)
     json_decref(r.prompts);
     json_decref(r.leftover);
     json_decref(r.approvals);
+    json_decref(r.attached);
     free(r.steers);
     json_decref(r.schema);
     cf_launch_done(&launch);

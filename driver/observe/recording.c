@@ -49,7 +49,7 @@ const char *
 cf_record_kind_name(unsigned kind)
 {
     static const char *const names[] = {NULL,    "start", "output", "input", "call", "phase",  "model",   "finding",
-                                        "spawn", "end",   "exit",   "turn",  "result", "verdict", "masked"};
+                                        "spawn", "end",   "exit",   "turn",  "result", "verdict", "masked", "farewell"};
 
     return kind < CF_COUNT(names) ? names[kind] : NULL;
 }

@@ -8,6 +8,7 @@
  * record of the same kind carries on). All numbers little-endian.
  *
  * 1.0  first release
+ * 1.1  farewell
  * A reader refuses another major; of a later minor it passes over kinds and calls it does not know.
  */
 #ifndef CF_OBSERVE_RECORDING_H
@@ -21,7 +22,7 @@
 #include <stdint.h>
 
 #define CF_RECORDING_MAJOR 1u
-#define CF_RECORDING_MINOR 0u
+#define CF_RECORDING_MINOR 1u
 #define CF_RECORDING_HEADER_BYTES 16u
 #define CF_RECORDING_FRAME_BYTES 20u
 #define CF_RECORDING_PIECE_BYTES (1u << 20)
@@ -41,7 +42,8 @@ enum cf_record_kind {
     CF_RECORD_TURN = 11,   /* what a turn came to, as on_turn has it */
     CF_RECORD_RESULT = 12, /* the run's result; a recording without one is of a run cut short */
     CF_RECORD_VERDICT = 13, /* of a diagnostic, beside the run's: {"status","exit_code"} */
-    CF_RECORD_MASKED = 14  /* {"count"}: how often a secret that was echoed was overwritten with '*' */
+    CF_RECORD_MASKED = 14, /* {"count"}: how often a secret that was echoed was overwritten with '*' */
+    CF_RECORD_FAREWELL = 15 /* 1.1: stdout while the session was left: for eyes, nothing follows from it */
 };
 
 /* Payload of CF_RECORD_CALL: u8 which, u8 reserved, u64 frame, then `bytes`. */

@@ -26,9 +26,6 @@ typedef void cf_files_done_fn(struct cf_run *run, int status, const struct cf_er
 CF_CHECKED int cf_stage_open(struct cf_run *run, cf_files_done_fn *done, struct cf_error *err);
 void cf_stage_give_up(struct cf_run *run); /* done comes, with -1, as soon as no call is under way */
 
-/* What a name's ending says of a file's content ("text/markdown"); NULL: nothing. Static. */
-const char *cf_mime_type(const char *name);
-
 /* ---- collect.c: the working directory, into a fresh folder of the host ------------------- */
 
 /* Makes the folders that options name, or finds them empty, before anything else is done. */

@@ -119,7 +119,7 @@ free_run(struct cf_run *run)
     json_t **values[] = {&run->findings, &run->turns,       &run->timings, &run->removed,  &run->left,
                          &run->isolation, &run->limits,     &run->exit_facts, &run->image_json, &run->ledger,
                          &run->relay_totals, &run->egress_json, &run->capability_set, &run->declared, &run->agent_info, &run->turn_meta,
-                         &run->held_action, &run->engine_json, &run->staged, &run->collected, &run->staged_files};
+                         &run->held_action, &run->engine_json, &run->staged, &run->collected, &run->staged_files, &run->session};
 
     for (size_t i = 0; i < CF_COUNT(values); i++)
         json_decref(*values[i]);

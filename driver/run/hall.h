@@ -157,6 +157,7 @@ struct cf_run {
     struct cf_prompt prompt;
     bool is_canceled, terminal_sent;
     char stop_reason[32];
+    json_t *session;                 /* {"id","entered_by","left_by":[...],"refused"} */
     json_t *turn_meta, *held_action; /* requires_action, told when the turn settles */
     uint64_t terminal_frame;
     struct cf_error turn_error;

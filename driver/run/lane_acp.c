@@ -43,6 +43,8 @@ acp_update(void *user, json_t *params, json_t *update, uint64_t frame)
     struct cf_run *run = user;
     struct cf_error why;
 
+    if (run->lane_closing)
+        return; /* only answers to the farewell are heard now */
     if (run->turn_state == CF_TURN_DRAINING)
         uv_timer_again(&run->settle); /* quiet begins anew */
     cf_record_call(run, CF_CALL_UPDATE, frame, NULL, 0);
@@ -56,12 +58,21 @@ acp_update(void *user, json_t *params, json_t *update, uint64_t frame)
 static void
 acp_permission(void *user, const struct cf_acp_permission *permission)
 {
-    cf_acp_on_permission(user, permission);
+    struct cf_run *run = user;
+
+    if (run->lane_closing)
+        (void)cf_acp_permission_answer(run->acp, permission->handle, NULL);
+    else
+        cf_acp_on_permission(run, permission);
 }
 
 static bool
 acp_request(void *user, const struct cf_acp_request *request)
 {
+    struct cf_run *run = user;
+
+    if (run->lane_closing)
+        return false;
     return cf_acp_on_fs(user, request) || cf_acp_on_terminal(user, request) || cf_acp_on_elicitation(user, request);
 }
 
@@ -95,6 +106,13 @@ kind_of(const char *method, json_int_t code, const char *members)
     return CF_ERROR_HARNESS;
 }
 
+static bool
+is_entering(const char *method)
+{
+    return strcmp(method, "session/new") == 0 || strcmp(method, "session/load") == 0 ||
+           strcmp(method, "session/resume") == 0;
+}
+
 static void
 acp_call_failed(void *user, const char *method, json_t *error, uint64_t frame)
 {
@@ -104,9 +122,9 @@ acp_call_failed(void *user, const char *method, json_t *error, uint64_t frame)
     const char *message = cf_json_str(error, "message");
     char members[200] = "";
 
-    if (strcmp(method, "session/new") == 0)
+    if (is_entering(method))
         cf_session_meta_names(run->options.session_meta, members, sizeof members);
-    if (code == -32000 && strcmp(method, "session/new") == 0 && !run->login_tried &&
+    if (code == -32000 && is_entering(method) && !run->login_tried &&
         cf_acp_auth_method(run->acp) != NULL) {
         run->login_tried = true; /* once: it may need a person, who is not here */
         if (cf_acp_authenticate(run->acp, cf_acp_auth_method(run->acp), &why) == 0)
@@ -139,7 +157,10 @@ acp_call_failed(void *user, const char *method, json_t *error, uint64_t frame)
 static void
 acp_finding(void *user, enum cf_acp_finding_kind kind, uint64_t frame, const char *text)
 {
-    cf_emit_finding(user, cf_acp_finding_name(kind), frame, text);
+    struct cf_run *run = user;
+
+    if (!run->lane_closing)
+        cf_emit_finding(run, cf_acp_finding_name(kind), frame, text);
 }
 
 static void
@@ -175,8 +196,12 @@ proc_stdout(void *user, struct cf_process *process, const char *bytes, size_t le
     struct cf_run *run = user;
     struct cf_error why;
 
-    if (cf_harness_count_output(run, len) < 0 || run->lane_closing)
+    if (cf_harness_count_output(run, len) < 0)
         return 0;
+    if (run->lane_closing) {
+        cf_acp_farewell_heard(run, bytes, len);
+        return 0;
+    }
     cf_turn_activity(run);
     if (cf_record_feed_acp(run, bytes, len) < 0) {
         (void)cf_error_memory(&why);
@@ -335,6 +360,7 @@ side_free(struct cf_acp_side *side)
     json_decref(side->held);
     json_decref(side->given);
     json_decref(side->settings);
+    json_decref(side->latest);
     free(side);
 }
 
@@ -433,14 +459,13 @@ lane_stop(struct cf_run *run)
 {
     uv_timer_stop(&run->ack);
     uv_timer_stop(&run->linger);
-    if (run->acp != NULL && run->error.kind == CF_ERROR_NONE)
-        (void)cf_acp_session_close(run->acp);
-    cf_harness_end_input(run);
+    cf_acp_farewell(run);
 }
 
 static void
 lane_release(struct cf_run *run)
 {
+    cf_acp_farewell_over(run);
     uv_timer_stop(&run->ack);
     uv_timer_stop(&run->linger);
     cf_acp_free(run->acp);

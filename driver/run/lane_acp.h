@@ -13,6 +13,7 @@
 #include <sys/queue.h>
 
 #define CF_ACP_ACK_MS 15000u /* a steer or a drain is answered by then, or the run fails */
+#define CF_ACP_LIST_PAGES 64u /* of session/list that are read */
 #define CF_ACP_HELD_MOST 64u /* actions that ended a turn and may be answered in a later one */
 
 /* A permission or a question of the agent's that waits for the host. */
@@ -56,6 +57,11 @@ struct cf_acp_side {
     unsigned terminal_count;
     uint64_t last_terminal;
 
+    const char *entered_by; /* session/new, session/load or session/resume; static */
+    json_t *latest;         /* of what session/list has told so far */
+    unsigned pages;
+    const char *farewell;   /* the request of the farewell whose answer is owed; static */
+
     json_t *settings; /* [[method, params], ...] still to be sent before the session is ready */
 };
 
@@ -63,6 +69,14 @@ struct cf_acp_side {
 enum { CF_ACP_SPAWN, CF_ACP_INITIALIZE, CF_ACP_SESSION, CF_ACP_OPEN };
 void cf_acp_clock(struct cf_run *run, int step, uint64_t budget_ms);
 void cf_acp_handshake(struct cf_run *run);
+
+/* The end of the session as the options want it (session/close, session/delete, logout), each after
+ * the answer to the one before; then the harness's input ends. What was asked for by name and not
+ * granted is the run's error, unless it has one. */
+void cf_acp_farewell(struct cf_run *run);
+/* What the harness says meanwhile: answers count, anything else is past its time. */
+void cf_acp_farewell_heard(struct cf_run *run, const char *bytes, size_t len);
+void cf_acp_farewell_over(struct cf_run *run); /* an answer that is still owed will not be waited for */
 void cf_acp_initialized(void *user, json_t *result, uint64_t frame);
 void cf_acp_authenticated(void *user, uint64_t frame);
 void cf_acp_session_open(void *user, const char *session_id, json_t *result, uint64_t frame);

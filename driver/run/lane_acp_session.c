@@ -1,6 +1,7 @@
 /*
  * The way to a session: initialize, what it declares, a login where it is wanted, session/new with
- * the authority it asks for, mode and options. Each answer has its budget.
+ * the authority it asks for or the way back to a session that the agent keeps, mode and options.
+ * Each answer has its budget.
  */
 #include "run/lane_acp.h"
 #include "run/mcp.h"
@@ -63,18 +64,124 @@ session_params(const struct cf_run *run)
     return params;
 }
 
+/* Which way leads back to a session that the agent keeps; NULL, and why: none that it has. */
+static const char *
+way_back(const struct cf_run *run, struct cf_error *err)
+{
+    enum cf_session_method wanted = run->options.session_method;
+
+    if (wanted != CF_SESSION_LOAD && cf_acp_can(run->acp, "session/resume"))
+        return "session/resume";
+    if (wanted != CF_SESSION_RESUME && cf_acp_can(run->acp, "session/load"))
+        return "session/load";
+    (void)cf_error_set(err, CF_ERROR_INCOMPATIBLE, 0, "the agent has no %s: session %.80s cannot be continued",
+                       wanted == CF_SESSION_LOAD     ? "session/load"
+                       : wanted == CF_SESSION_RESUME ? "session/resume"
+                                                     : "session/resume and no session/load",
+                       run->options.session);
+    (void)cf_error_fix(err, "leave the session out to begin a new one, or choose the other method");
+    return NULL;
+}
+
+/* session/new, or the way back to `id`. */
+static void
+enter_session(struct cf_run *run, const char *id)
+{
+    json_t *params = session_params(run);
+    struct cf_error why;
+    int status = params != NULL ? 0 : cf_error_memory(&why);
+
+    run->side->entered_by = id == NULL ? "session/new" : way_back(run, &why);
+    if (run->side->entered_by == NULL)
+        status = -1;
+    else if (status == 0 && id == NULL)
+        status = cf_acp_session_new(run->acp, params, &why);
+    else if (status == 0 && strcmp(run->side->entered_by, "session/load") == 0)
+        status = cf_acp_session_load(run->acp, id, params, &why);
+    else if (status == 0)
+        status = cf_acp_session_resume(run->acp, id, params, &why);
+    if (status < 0)
+        cf_hall_fail(run, &why);
+    json_decref(params);
+}
+
+static void ask_for_list(struct cf_run *run, const char *cursor);
+
+static void
+keep_latest(struct cf_run *run, json_t *sessions)
+{
+    const char *cwd = cf_sandbox_working_directory(run->sandbox), *id, *at, *best;
+    json_t *session;
+    size_t i;
+
+    json_array_foreach(sessions, i, session) {
+        id = cf_json_str(session, "sessionId");
+        at = cf_json_str(session, "updatedAt");
+        best = cf_json_str(run->side->latest, "updatedAt");
+        if (id == NULL || (cf_json_str(session, "cwd") != NULL && strcmp(cf_json_str(session, "cwd"), cwd) != 0))
+            continue;
+        if (run->side->latest == NULL || (at != NULL && (best == NULL || strcmp(at, best) > 0))) {
+            json_decref(run->side->latest);
+            run->side->latest = json_incref(session);
+        }
+    }
+}
+
+static void
+on_listed(void *user, json_t *result, json_t *error, uint64_t frame)
+{
+    struct cf_run *run = user;
+    const char *cursor = cf_json_str(result, "nextCursor"), *message = cf_json_str(error, "message");
+    struct cf_error why;
+
+    if (result == NULL && error == NULL)
+        return; /* the connection ended: that has its own story */
+    keep_latest(run, cf_json_arr(result, "sessions"));
+    if (error == NULL && cursor != NULL && ++run->side->pages < CF_ACP_LIST_PAGES) {
+        ask_for_list(run, cursor);
+        return;
+    }
+    if (error == NULL && run->side->latest != NULL) {
+        enter_session(run, cf_json_str(run->side->latest, "sessionId"));
+        return;
+    }
+    if (error != NULL)
+        (void)cf_error_set(&why, CF_ERROR_INCOMPATIBLE, 0, "the agent refused session/list: %.300s",
+                           message != NULL ? message : "(no message)");
+    else
+        (void)cf_error_set(&why, CF_ERROR_INCOMPATIBLE, 0, "the agent lists no session for %.200s: there is no latest one",
+                           cf_sandbox_working_directory(run->sandbox));
+    (void)cf_error_fix(&why, "name the session by its id, or leave it out to begin a new one");
+    cf_hall_fail(run, &why);
+}
+
+static void
+ask_for_list(struct cf_run *run, const char *cursor)
+{
+    json_t *params = json_pack("{s:s, s:s*}", "cwd", cf_sandbox_working_directory(run->sandbox), "cursor", cursor);
+    struct cf_error why;
+    int status = params != NULL ? 0 : cf_error_memory(&why);
+
+    if (status == 0 && !cf_acp_can(run->acp, "session/list")) {
+        status = cf_error_set(&why, CF_ERROR_INCOMPATIBLE, 0, "the agent does not advertise session/list: which session is "
+                                                              "the latest cannot be known");
+        (void)cf_error_fix(&why, "name the session by its id");
+    }
+    if (status == 0)
+        status = cf_acp_request(run->acp, "session/list", params, on_listed, run, &why);
+    if (status < 0)
+        cf_hall_fail(run, &why);
+    json_decref(params);
+}
+
 static void
 start_session(struct cf_run *run)
 {
-    struct cf_error why;
-    json_t *params = session_params(run);
-
     cf_acp_clock(run, CF_ACP_SESSION, run->options.session_ms);
-    if (params == NULL)
-        (void)cf_error_memory(&why);
-    if (params == NULL || cf_acp_session_new(run->acp, params, &why) < 0)
-        cf_hall_fail(run, &why);
-    json_decref(params);
+    if (run->options.session != NULL && strcmp(run->options.session, "latest") == 0)
+        ask_for_list(run, NULL);
+    else
+        enter_session(run, run->options.session);
 }
 
 void
@@ -156,6 +263,9 @@ cf_acp_session_open(void *user, const char *session_id, json_t *result, uint64_t
     const char *name;
     json_t *value, *params;
 
+    json_decref(run->session);
+    run->session = json_pack("{s:s, s:s, s:[], s:n}", "id", session_id, "entered_by", run->side->entered_by, "left_by",
+                             "refused");
     /* before what the agent has said of its session meanwhile */
     cf_record_call_json(run, CF_CALL_READY, frame, run->capability_set);
     cf_normalizer_ready(run->normalizer, run->capability_set, frame);

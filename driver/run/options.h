@@ -12,6 +12,9 @@ enum cf_permission_policy { CF_PERMISSION_DENY, CF_PERMISSION_ALLOW, CF_PERMISSI
 /* Forms of the agent's (elicitation/create): not offered; offered and declined, or the turn ends
  * with the question, or the host is asked. */
 enum cf_elicitation_policy { CF_ELICITATION_OFF, CF_ELICITATION_DECLINE, CF_ELICITATION_END, CF_ELICITATION_ASK };
+/* How a session that the agent keeps is entered again, and how the run leaves its session. */
+enum cf_session_method { CF_SESSION_AUTO, CF_SESSION_RESUME, CF_SESSION_LOAD };
+enum cf_session_end { CF_SESSION_CLOSE, CF_SESSION_KEEP, CF_SESSION_DELETE, CF_SESSION_LOGOUT };
 enum cf_pull_policy_option { CF_PULL_OPTION_MISSING, CF_PULL_OPTION_ALWAYS, CF_PULL_OPTION_NEVER };
 
 enum cf_hook_phase { CF_HOOK_POST_MATERIALIZE, CF_HOOK_PRE_WRITEBACK, CF_HOOK_PHASES };
@@ -33,6 +36,9 @@ struct cf_run_options {
     json_t *mcp;              /* acp: mcpServers, or NULL */
     json_t *config;           /* acp: object of session config options to set, or NULL */
     const char *mode;         /* acp: session mode to set, or NULL */
+    const char *session;      /* acp: the agent's session to continue, "latest", or NULL: a new one */
+    enum cf_session_method session_method;
+    enum cf_session_end session_end;
     bool fs, terminal;        /* acp: what is advertised to the agent */
     enum cf_permission_policy permission;
     enum cf_elicitation_policy elicitation;

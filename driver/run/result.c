@@ -108,6 +108,7 @@ cf_result_make(struct cf_run *run)
     (void)json_object_set_new(result, "driver_version",
                               json_string(run->release.is_acp ? CF_DRIVER_ACP : CF_DRIVER_ONESHOT));
     (void)json_object_set_new(result, "engine", or_null(run->engine_json));
+    (void)json_object_set_new(result, "session", or_null(run->session));
     (void)json_object_set_new(result, "image", or_null(run->image_json));
     (void)json_object_set_new(result, "capability_set", or_null(run->capability_set));
     (void)json_object_set_new(result, "declared", or_null(run->declared));

@@ -4,8 +4,10 @@
  * their entries into the same queue, so that nothing here recurses.
  */
 #include "run/files.h"
+
 #include "run/hall.h"
 
+#include "base/mime.h"
 #include "base/str.h"
 #include "json/json.h"
 

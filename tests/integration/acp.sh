@@ -374,6 +374,40 @@ heard "config: a boolean" '"value":true,"type":"boolean"'
 plain
 cf "a mode the agent does not know" 1 run "${AGENT[@]}" --prompt x --mode nonsense
 
+# ---- sessions that the agent keeps, and how one is left ------------------------------------------------------------
+script session-latest
+cf "the latest session" 0 run "${SCRIPT[@]}" --prompt x -v --working-directory /workspace --session latest --session-end delete
+heard "the latest session: its list, by folder" 'page {"cwd":"/workspace"}'
+heard "the latest session: the list's second page" 'page {"cwd":"/workspace","cursor":"more"}'
+heard "the latest session: resumed" 'resume {"sessionId":"s-new","cwd":"/workspace","mcpServers":[]}'
+heard "the latest session: deleted, once it is closed" 'delete {"sessionId":"s-new"}'
+nd "the latest session: told" '.[-1].result.session == {"id":"s-new","entered_by":"session/resume","left_by":["session/close","session/delete"],"refused":null}'
+script session-load
+cf "a session is loaded" 0 run "${SCRIPT[@]}" --prompt x -v --session s-7
+heard "a session is loaded: with its roots" '"sessionId":"s-7","cwd":'
+nd "a session is loaded: history is no output" '([.[] | tostring | select(contains("an old"))] == []) and .[-1].result.session.entered_by == "session/load"'
+cf "a logout that is refused" 1 run "${SCRIPT[@]}" --prompt x --session s-7 --session-end logout
+nd "a logout that is refused: is the run's error" '.[-1].result | .session.refused.method == "logout" and .session.left_by == ["session/close"] and (.error.message | contains("the keyring is locked"))'
+cf "a session that cannot be resumed" 1 run "${SCRIPT[@]}" --prompt x --session s-7 --session-method resume
+says "a session that cannot be resumed" "the agent has no session/resume"
+script session-mute
+cf "a deletion without an answer" 1 run "${SCRIPT[@]}" --prompt x --session-end delete
+nd "a deletion without an answer: says so" '.[-1].result.error.message | contains("session/delete was asked for and not done")'
+cf "no list, no latest one" 1 run "${SCRIPT[@]}" --prompt x --session latest
+says "no list, no latest one" "the agent does not advertise session/list"
+
+printf 'GIF89a' >"$WORK/dot.gif"; printf 'RIFF' >"$WORK/a b.wav"; printf 'a,b\n' >"$WORK/t.csv"; printf '\377\000' >"$WORK/raw.bin"
+script attached
+cf "attached files" 0 run "${SCRIPT[@]}" --prompt x -v --attach "$WORK/dot.gif" --attach "$WORK/a b.wav" --attach "$WORK/t.csv" --attach "$WORK/raw.bin"
+heard "attached: an image" '{"type":"image","data":"R0lGODlh","mimeType":"image/gif"}'
+heard "attached: audio" '{"type":"audio","data":"UklGRg==","mimeType":"audio/wav"}'
+heard "attached: a text" '{"type":"resource","resource":{"uri":"attachment:t.csv","mimeType":"text/csv","text":"a,b\n"}}'
+heard "attached: bytes" '"blob":"/wA="'
+script settings
+cf "attached, and not taken" 1 run "${SCRIPT[@]}" --prompt x --mode code --config verbosity=full --config fast=true --attach "$WORK/dot.gif"
+nd "attached, and not taken: says so" '[.[] | .observation | select(.type == "observation.failed") | .payload.error.message] == ["prompt block 1 is of type \"image\", which the agent does not advertise in promptCapabilities"]'
+cf "attached, and not there" 2 run "${SCRIPT[@]}" --prompt x --attach "$WORK/none.gif"
+
 # ---- checkpoints, compaction, custody -----------------------------------------------------------------------------
 script checkpoints
 cf "checkpoints" 0 run "${SCRIPT[@]}" --prompt x --checkpoint-out "$WORK/cp"

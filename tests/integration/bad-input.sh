@@ -66,7 +66,7 @@ while True:
     c,_=s.accept(); c.recv(4096)
     c.sendall(b'HTTP/1.1 200 OK\r\nApi-Version: 1.24\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}'); c.close()
 " & old=$!
-    sleep 0.5
+    for _ in $(seq 100); do [ -S "$WORK/old.sock" ] && break; sleep 0.1; done; sleep 0.1
     cf "engine too old" 3 test oci "${ACP[@]}" --engine "unix://$WORK/old.sock"; says "engine too old" "1.24"
     kill $old; wait $old 2>/dev/null
 else

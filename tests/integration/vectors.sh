@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# needs: network
 # The author kit's golden vectors against the closed schemas, by an independent validator and by ours.
 . tests/integration/lib.sh
 

@@ -1,5 +1,5 @@
 /* Media types by a name's ending: those that files staged for an agent usually have. */
-#include "run/files.h"
+#include "base/mime.h"
 
 #include "base/str.h"
 
