@@ -7,6 +7,7 @@
 #include "loop/http_server.h"
 
 struct http_parser;
+struct http_parser_settings;
 
 enum cf_http_state {
     CF_HTTP_IN_HEAD,   /* between requests, or inside a head */
@@ -49,6 +50,15 @@ struct cf_http_conn {
     unsigned depth; /* calls into us on the stack; free waits for the outermost */
     bool is_advancing, is_freed;
 };
+
+/* http_head.c: takes bytes up to the end of the head (*ret_whole) or the first one that no head may
+ * hold (*ret_why); returns how many. Then the whole head into conn->request; NULL, or why not. */
+size_t cf_http_head_collect(struct cf_http_conn *conn, const char *bytes, size_t len, bool *ret_whole,
+                            const char **ret_why);
+const char *cf_http_head_parse(struct cf_http_conn *conn);
+extern const struct http_parser_settings cf_http_settings;
+/* The parser's on_body, in http_server.c. */
+int cf_http_on_body(struct http_parser *parser, const char *at, size_t len);
 
 void cf_http_conn_enter(struct cf_http_conn *conn);
 void cf_http_conn_leave(struct cf_http_conn *conn);
