@@ -1,3 +1,4 @@
+#include "base/mime.h"
 #include "run/lane_acp.h"
 #include "run/mcp.h"
 
