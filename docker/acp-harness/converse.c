@@ -108,7 +108,7 @@ call_model(struct hn_turn *turn, const struct hn_model *model, struct cf_error *
     while (status == 0 && !hn_turn_is_over(turn)) {
         status = hn_call_ready(&turn->call, err);
         if (status == 0)
-            hn_agent_pump(turn->agent, &turn->call, turn->call.deadline_ms);
+            hn_agent_pump(turn->agent, &turn->call, hn_call_wake_ms(&turn->call));
     }
     if (status < 0 && turn->is_draining && err->code == ETIMEDOUT) {
         turn->stop = "cancelled";

@@ -80,6 +80,21 @@ on_header_field(http_parser *parser, const char *at, size_t len)
     return cf_buf_add(&http->field, at, len);
 }
 
+/* A value may come in pieces: the last look at it is the whole. */
+static void
+take_retry_header(struct hn_http *http)
+{
+    uint64_t seconds;
+
+    if (http->field.data == NULL)
+        return;
+    if (strcasecmp(http->field.data, "retry-after") == 0 &&
+        cf_parse_u64(http->value.data, 0, 3600, &seconds))
+        http->retry_after_s = (int)seconds;
+    if (strcasecmp(http->field.data, "x-should-retry") == 0)
+        http->is_final = strcasecmp(http->value.data, "false") == 0;
+}
+
 static int
 on_header_value(http_parser *parser, const char *at, size_t len)
 {
@@ -92,6 +107,7 @@ on_header_value(http_parser *parser, const char *at, size_t len)
         http->is_event_stream = strncasecmp(http->value.data, "text/event-stream", 17) == 0;
     if (http->field.data != NULL && strcasecmp(http->field.data, "mcp-session-id") == 0)
         snprintf(http->mcp_session, sizeof http->mcp_session, "%s", http->value.data);
+    take_retry_header(http);
     return 0;
 }
 
@@ -143,6 +159,7 @@ hn_http_expect_answer(struct hn_http *http, hn_http_body_fn *body, void *user)
 {
     memset(http, 0, sizeof *http);
     http->fd = -1;
+    http->retry_after_s = -1;
     http->on_body = body;
     http->user = user;
     cf_buf_init(&http->field, HEADER_LIMIT);

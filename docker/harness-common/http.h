@@ -42,6 +42,8 @@ struct hn_http {
     bool in_value, is_event_stream, has_head, is_complete, callback_failed;
     int status;
     char mcp_session[128]; /* the Mcp-Session-Id header, when there was one */
+    int retry_after_s;     /* the Retry-After header in seconds; -1: none */
+    bool is_final;         /* X-Should-Retry: false */
     struct cf_error failure;
 };
 

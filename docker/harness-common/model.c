@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ANSWER_LIMIT = 64 * 1024 * 1024, DEFAULT_TIMEOUT_MS = 300 * 1000 };
+enum { ANSWER_LIMIT = 64 * 1024 * 1024, DEFAULT_TIMEOUT_MS = 300 * 1000, TRIES = 3, BACKOFF_MS = 250 };
 
 static const char *
 from_env(const char *first, const char *second)
@@ -114,6 +114,15 @@ add_headers(struct cf_buf *headers, const struct hn_model *model)
     return headers->failed ? -1 : 0;
 }
 
+static int
+send_call(struct hn_call *call, struct cf_error *err)
+{
+    int status = hn_http_post(&call->http, &call->model->url, path_below(call->model), call->headers,
+                              call->body, strlen(call->body), on_body, call, err);
+
+    return status < 0 ? unreachable(call, err) : 0;
+}
+
 int
 hn_call_start(struct hn_call *call, const struct hn_model *model, const struct hn_ask *ask,
               hn_text_fn *on_text, void *user, struct cf_error *err)
@@ -121,8 +130,6 @@ hn_call_start(struct hn_call *call, const struct hn_model *model, const struct h
     struct hn_ask mine = *ask;
     struct cf_buf headers = { 0 };
     json_t *request;
-    cf_auto_free char *body = NULL;
-    int status;
 
     memset(call, 0, sizeof *call);
     call->model = model;
@@ -135,17 +142,35 @@ hn_call_start(struct hn_call *call, const struct hn_model *model, const struct h
     mine.model = model->name;
     mine.stream = model->stream;
     request = hn_request_build(model->dialect, &mine);
-    body = json_dumps(request, JSON_COMPACT);
-    json_decref(request);
-    if (body == NULL || add_headers(&headers, model) < 0) {
-        cf_buf_release(&headers);
-        return cf_error_memory(err);
-    }
-    status = hn_http_post(&call->http, &model->url, path_below(model), headers.data, body,
-                          strlen(body), on_body, call, err);
-    cf_buf_release(&headers);
     call->is_open = true;
-    return status < 0 ? unreachable(call, err) : 0;
+    call->body = json_dumps(request, JSON_COMPACT);
+    json_decref(request);
+    if (add_headers(&headers, model) < 0 || cf_buf_add(&headers, "", 1) < 0)
+        cf_buf_release(&headers);
+    call->headers = headers.data;
+    if (call->body == NULL || call->headers == NULL)
+        return cf_error_memory(err);
+    return send_call(call, err);
+}
+
+/* What a model that is busy asks for; false: its word is final, or there is no time for another. */
+static bool
+ask_again_later(struct hn_call *call)
+{
+    uint64_t now = cf_clock_ms(), wait = (uint64_t)BACKOFF_MS << call->tries;
+    int status = call->http.status;
+
+    if ((status != 429 && status < 500) || call->http.is_final || call->model->asks_once ||
+        call->tries + 1 >= TRIES)
+        return false;
+    if (call->http.retry_after_s >= 0)
+        wait = (uint64_t)call->http.retry_after_s * 1000;
+    if (now + wait >= call->deadline_ms)
+        return false;
+    call->tries++;
+    call->again_ms = now + wait + 1;
+    hn_http_release(&call->http);
+    return true;
 }
 
 static int
@@ -172,15 +197,30 @@ take_answer(struct hn_call *call, struct cf_error *err)
 int
 hn_call_ready(struct hn_call *call, struct cf_error *err)
 {
-    int status = hn_http_ready(&call->http, err);
+    int status = 0;
 
+    if (call->again_ms != 0 && cf_clock_ms() >= call->again_ms) {
+        call->again_ms = 0;
+        if (send_call(call, err) < 0)
+            return -1;
+    }
+    if (call->again_ms == 0)
+        status = hn_http_ready(&call->http, err);
     if (status < 0)
         return unreachable(call, err);
+    if (status == 1 && ask_again_later(call))
+        return 0;
     if (status == 0 && cf_clock_ms() >= call->deadline_ms)
         return cf_error_set(err, CF_ERROR_HARNESS, ETIMEDOUT,
                             "the model at %s did not answer within %llu ms", call->model->url.text,
                             (unsigned long long)call->model->timeout_ms);
     return status == 0 ? 0 : take_answer(call, err);
+}
+
+uint64_t
+hn_call_wake_ms(const struct hn_call *call)
+{
+    return call->again_ms != 0 ? call->again_ms : call->deadline_ms;
 }
 
 int
@@ -190,8 +230,8 @@ hn_call_wait(struct hn_call *call, struct cf_error *err)
 
     while (status == 0) {
         struct pollfd wait = { .fd = call->http.fd, .events = hn_http_events(&call->http) };
-        uint64_t now = cf_clock_ms();
-        int left = now < call->deadline_ms ? (int)(call->deadline_ms - now) : 0;
+        uint64_t now = cf_clock_ms(), wake = hn_call_wake_ms(call);
+        int left = now < wake ? (int)(wake - now) : 0;
 
         if (poll(&wait, 1, left) < 0 && errno != EINTR)
             return cf_error_set(err, CF_ERROR_INTERNAL, errno, "poll: %s", strerror(errno));
@@ -206,6 +246,8 @@ hn_call_release(struct hn_call *call)
     if (!call->is_open)
         return;
     call->is_open = false;
+    free(call->headers);
+    free(call->body);
     hn_http_release(&call->http);
     hn_sse_release(&call->sse);
     cf_buf_release(&call->whole);

@@ -15,6 +15,7 @@ struct hn_model {
     const char *token; /* from the environment: lives as long as the process */
     const char *name;
     uint64_t timeout_ms;
+    bool asks_once; /* a model that is busy is not asked again */
 };
 
 /*
@@ -40,15 +41,22 @@ struct hn_call {
     size_t told;         /* bytes of answer.text already handed out */
     uint64_t deadline_ms;
     bool is_open;
+    char *headers, *body;  /* to say it again when the model was busy */
+    unsigned tries;
+    uint64_t again_ms;     /* when; 0: a call is in flight */
 };
 
-/* `call` must stay where it is until released. Errors name the URL that was asked. */
+/* `call` must stay where it is until released. Errors name the URL that was asked. A model that is
+ * busy (429, or 500 and up) is asked again, three times in all, when its Retry-After has passed. */
 int hn_call_start(struct hn_call *call, const struct hn_model *model, const struct hn_ask *ask,
                   hn_text_fn *on_text, void *user, struct cf_error *err);
 
 /* After poll said something about call->http.fd, or its deadline passed. 1 when call->answer is
  * whole, 0 to go on, -1 failed. err->code is the HTTP status of a refusal. */
 int hn_call_ready(struct hn_call *call, struct cf_error *err);
+
+/* When hn_call_ready is due at the latest, whatever poll says. */
+uint64_t hn_call_wake_ms(const struct hn_call *call);
 
 /* The whole call, waiting. */
 int hn_call_wait(struct hn_call *call, struct cf_error *err);

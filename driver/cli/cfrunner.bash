@@ -43,6 +43,7 @@ _cfrunner() {
         --elicitation) words='off decline end' ;;
         --session-method) words='auto resume load' ;;
         --session-end) words='close keep delete logout' ;;
+        --torture) words=quick ;;
         --retention) words='durable ephemeral_zdr' ;;
         --hook-on-failure) words='abort continue' ;;
         --continuity) words='fresh same_run_resume event_log_rebuild' ;;

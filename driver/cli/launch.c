@@ -20,7 +20,7 @@
 #define F(member) offsetof(struct cf_launch_flags, member)
 
 const struct cf_flag cf_launch_table[] = {
-    {"what to run", CF_FLAG_TITLE, 0, NULL, NULL},
+    {"what", CF_FLAG_TITLE, 0, NULL, NULL},
     {"--name", CF_FLAG_TEXT, F(name), "N", "the harness's name in results and next steps"},
     {"--image", CF_FLAG_TEXT, F(image), "NAME@sha256:HEX", "an immutable image reference"},
     {"--build-context", CF_FLAG_TEXT, F(build_context), "DIR", "build an ephemeral image from DIR instead"},
@@ -40,6 +40,7 @@ const struct cf_flag cf_launch_table[] = {
     {"--model-wire-dialect", CF_FLAG_LIST, F(dialects), "D", "narrows the relay (repeat)"},
     {"--configuration-schema", CF_FLAG_TEXT, F(configuration_schema), "FILE", "JSON Schema, bounded profile"},
     {"--env", CF_FLAG_LIST, F(env), "K=V", "for the harness; {relay} {relay_v1} {token}"},
+    {"--torture", CF_FLAG_TEXT, F(torture), "LEVEL", "test oci: quick; does trouble matter?"},
     {"where", CF_FLAG_TITLE, 0, NULL, NULL},
     {"--engine", CF_FLAG_TEXT, F(engine), "URL", "unix://PATH or tcp://HOST:PORT"},
     {"--pull", CF_FLAG_TEXT, F(pull), "WHEN", "missing, always or never"},

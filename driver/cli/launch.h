@@ -31,6 +31,7 @@ struct cf_launch_flags {
     struct cf_flag_list attached;
     uint64_t context_window, compaction_trigger, cancel_ms, interrupt_ms;
     bool fs, terminal, drain;
+    const char *torture; /* test oci */
     /* the model relay, and what is open outside */
     struct cf_flag_list upstreams, upstream_key_envs, upstream_key_files, upstream_cas, allow_models, allow_hosts;
     const char *model_script, *price_file, *ledger;

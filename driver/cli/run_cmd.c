@@ -587,6 +587,8 @@ cf_cli_run(int argc, char **argv)
         return 0;
     }
     r.eyes.verbose = flags.quiet ? -1 : flags.verbose;
+    if (status == 0 && flags.torture != NULL)
+        status = cf_error_set(&err, CF_ERROR_CONFIG, 0, "--torture belongs to test oci: a run has no verdict to change");
     if (status == 0 && read_prompts(&r, &flags.prompts, &err) == 0 && read_schema(&r, flags.output_schema, &err) == 0 &&
         cf_attach_read(&flags.attached, &r.attached, &err) == 0 && read_steers(&r, &flags.steers, &err) == 0 && cf_launch_make(&flags, &launch, &err) == 0 &&
         cf_launch_journal(&flags, launch.options, &err) == 0) {

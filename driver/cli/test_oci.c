@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "diagnose/diagnose.h"
+#include "diagnose/torture.h"
 #include "json/json.h"
 
 #include "observe/recording.h"
@@ -21,6 +22,7 @@ struct test {
     const struct cf_launch_flags *flags;
     struct cf_eyes eyes;
     struct cf_diagnose *diagnose;
+    struct cf_torture *torture; /* with --torture: in its place */
     struct cf_signals signals;
     struct cf_reports reports;
     const json_t *options; /* the options document; borrowed */
@@ -106,6 +108,7 @@ on_done(void *user, json_t *result, int exit_code)
     struct test *test = user;
 
     test->diagnose = NULL;
+    test->torture = NULL;
     test->exit_code = exit_code;
     write_files(test, result);
     if (test->flags->record != NULL)
@@ -132,6 +135,28 @@ on_stop(void *user, int count)
         fprintf(stderr, "cfrunner: interrupted, taking everything down%s\n", count > 1 ? " faster" : "");
     if (test->diagnose != NULL)
         cf_diagnose_interrupt(test->diagnose, count > 1 ? 500 : 5000);
+    if (test->torture != NULL)
+        cf_torture_interrupt(test->torture, count > 1 ? 500 : 5000);
+}
+
+static void
+on_trial(void *user, const char *id, const char *status, const char *summary, uint64_t took_ms)
+{
+    const struct test *test = user;
+
+    if (test->eyes.verbose >= 0)
+        fprintf(stderr, "cfrunner: torture %-18s %-8s %s (%llu ms)\n", id, status, summary, (unsigned long long)took_ms);
+}
+
+static int
+open_test(struct test *test, uv_loop_t *loop, const struct cf_diagnose_options *options,
+          const struct cf_diagnose_events *events, struct cf_error *err)
+{
+    const struct cf_torture_events torture = {.diagnose = *events, .on_trial = on_trial};
+
+    if (test->flags->torture == NULL)
+        return cf_diagnose_open(loop, options, events, &test->diagnose, err);
+    return cf_torture_open(loop, options, &torture, &test->torture, err);
 }
 
 static int
@@ -171,7 +196,7 @@ run_test(struct test *test, const struct cf_launch *launch, char **retest, struc
     test->options = launch->options;
     if (uv_loop_init(&loop) < 0)
         return cf_error_memory(err);
-    if (cf_diagnose_open(&loop, &options, &events, &test->diagnose, err) < 0) {
+    if (open_test(test, &loop, &options, &events, err) < 0) {
         cf_reports_abandon(&test->reports);
         (void)uv_loop_close(&loop);
         return -1;
@@ -210,6 +235,8 @@ cf_cli_test_oci(int argc, char **argv)
         status = cf_error_set(&err, CF_ERROR_CONFIG, 0, "--name is missing");
         (void)cf_error_fix(&err, "give the harness a name, e.g. --name custom-oneshot");
     }
+    if (status == 0 && flags.torture != NULL && strcmp(flags.torture, "quick") != 0)
+        status = cf_error_set(&err, CF_ERROR_CONFIG, 0, "--torture: %.40s is no level; there is quick", flags.torture);
     if (status == 0)
         status = cf_launch_make(&flags, &launch, &err);
     if (status == 0 && flags.print_plan) {

@@ -8,6 +8,7 @@
 
 #include "base/ids.h"
 #include "base/str.h"
+#include "diagnose/kept.h"
 #include "diagnose/trail.h"
 #include "json/json.h"
 #include "schema/schema.h"
@@ -20,10 +21,10 @@
 
 struct cf_diagnose {
     struct cf_diagnose_events events;
-    struct cf_diagnose_options options;
-    char *kept[8];
-    char **retest;
-    json_t *release, *run_options, *result;
+    struct cf_diagnose_kept kept;
+    struct cf_diagnose_options options; /* kept's */
+    json_t *release, *run_options;      /* kept's */
+    json_t *result;
     struct cf_run *run;
     struct cf_schema *observation_schema;
     bool is_acp, has_resume, has_output_schema, has_steer, has_interrupt, interrupted;
@@ -112,6 +113,8 @@ ask_next(struct cf_diagnose *d)
         has_asked[d->kind[i]] = true;
     if (!has_asked[CF_ASK_EXCHANGE])
         ask(d, CF_ASK_EXCHANGE);
+    else if (d->options.only_exchange)
+        cf_run_close(d->run, UINT64_MAX, NULL);
     else if (d->has_resume && !has_asked[CF_ASK_RESUME])
         ask(d, CF_ASK_RESUME);
     else if (d->has_output_schema && !has_asked[CF_ASK_SCHEMA])
@@ -366,18 +369,12 @@ on_result(void *user, const char *json, size_t len)
 static void
 free_diagnose(struct cf_diagnose *d)
 {
-    for (size_t i = 0; i < CF_COUNT(d->kept); i++)
-        free(d->kept[i]);
-    for (char **arg = d->retest; arg != NULL && *arg != NULL; arg++)
-        free(*arg);
-    free(d->retest);
+    cf_diagnose_kept_release(&d->kept);
     for (int i = 0; i < TURNS; i++)
         json_decref(d->messages[i]);
     json_decref(d->bad_observation);
     json_decref(d->trail.secrets);
     cf_trail_release(&d->trail);
-    json_decref(d->release);
-    json_decref(d->run_options);
     json_decref(d->result);
     cf_schema_free(d->observation_schema);
     free(d);
@@ -421,27 +418,11 @@ secrets_of(json_t *options)
 static int
 keep_options(struct cf_diagnose *d, const struct cf_diagnose_options *options, struct cf_error *err)
 {
-    const char **words[] = {&d->options.name, &d->options.sandbox, &d->options.model, &d->options.api_url,
-                            &d->options.connection_file, &d->options.configuration_file};
-    size_t argc = 0;
-
-    d->options = *options;
-    for (size_t i = 0; i < CF_COUNT(words); i++) {
-        if (cf_str_copy(&d->kept[i], *words[i], err) < 0)
-            return -1;
-        *words[i] = d->kept[i];
-    }
-    while (options->retest_argv != NULL && options->retest_argv[argc] != NULL)
-        argc++;
-    d->retest = calloc(argc + 1, sizeof *d->retest);
-    if (d->retest == NULL)
-        return cf_error_memory(err);
-    for (size_t i = 0; i < argc; i++)
-        if (cf_str_copy(&d->retest[i], options->retest_argv[i], err) < 0)
-            return -1;
-    d->options.retest_argv = (const char *const *)d->retest;
-    d->release = json_deep_copy(options->release);
-    d->run_options = json_deep_copy(options->options);
+    if (cf_diagnose_keep(&d->kept, options, err) < 0)
+        return -1;
+    d->options = d->kept.options;
+    d->release = d->options.release;
+    d->run_options = d->options.options;
     d->is_acp = cf_str_same(cf_json_str(d->release, "protocol"), "acp-v1");
     d->has_resume = cf_json_str(d->release, "resume_flag") != NULL;
     d->has_output_schema = cf_json_str(d->release, "output_schema_flag") != NULL;
@@ -482,7 +463,9 @@ cf_diagnose_open(struct uv_loop_s *loop, const struct cf_diagnose_options *optio
     if (release == NULL || run_options == NULL)
         (void)cf_error_memory(err);
     else if (keep_options(d, options, err) == 0)
-        status = cf_run_open(loop, release, release_len, run_options, options_len, &host, &d->run, err);
+        status = options->pool != NULL
+                     ? cf_pool_run_open(options->pool, run_options, options_len, &host, &d->run, err)
+                     : cf_run_open(loop, release, release_len, run_options, options_len, &host, &d->run, err);
     if (status < 0) {
         free_diagnose(d);
         return -1;

@@ -6,6 +6,7 @@
 #define CF_DIAGNOSE_DIAGNOSE_H
 
 #include <cfrunner/error.h>
+#include <cfrunner/pool.h>
 #include <cfrunner/run.h>
 
 #include <jansson.h>
@@ -21,6 +22,8 @@ struct cf_diagnose_options {
     json_t *options;  /* the run options; borrowed during open */
     /* For next_steps; all may be NULL, all copied. */
     const char *name, *sandbox, *model, *api_url, *connection_file, *configuration_file;
+    struct cf_pool *pool; /* the run is one of this pool's; or NULL: it has an engine and an image of its own */
+    bool only_exchange;   /* nothing but the first question */
     bool has_drain; /* a declared cooperative interrupt is asked for, in a turn of its own */
     const char *const *retest_argv; /* this command's own arguments from `test` on, NULL-terminated; copied */
 };

@@ -26,6 +26,7 @@ static const struct {
     {"cooperative_interrupt_drained", "CAPABILITY", NULL},
     {"subagent_correlation", "CAPABILITY", NULL},
     {"execution_locus", "CAPABILITY", NULL},
+    {"torture", "TORTURE", NULL},
     {"prompt_exchange", "TURN", "turn"},
     {"process_exchange", "TURN", "turn"},
     {"teardown_drained", "TEARDOWN", "teardown"},

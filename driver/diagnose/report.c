@@ -228,7 +228,8 @@ static const struct {
     {"terminal_observation", "TURN"},    {"resume", "CAPABILITY"},
     {"output_schema", "CAPABILITY"},     {"steering_correlation", "CAPABILITY"},
     {"steering_delivered", "CAPABILITY"}, {"cooperative_interrupt_drained", "CAPABILITY"},
-    {"subagent_correlation", "CAPABILITY"}, {"execution_locus", "CAPABILITY"}, {"teardown_drained", "TEARDOWN"},
+    {"subagent_correlation", "CAPABILITY"}, {"execution_locus", "CAPABILITY"}, {"torture", "TORTURE"},
+    {"teardown_drained", "TEARDOWN"},
 };
 
 static void

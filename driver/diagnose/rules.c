@@ -41,6 +41,8 @@ const struct cf_rule cf_rules[] = {
     {"subagent_correlation", "CAPABILITY", "subagents are declared, start once, and settle before the turn ends",
      "declare subagents; start each once, settle each once, before the turn ends", NULL, CAPABILITIES},
     {"execution_locus", "CAPABILITY", "a platform's tool runs where the platform says", NULL, NULL, "/label"},
+    {"torture", "TORTURE", "trouble in the transport and at the model does not change the verdict", NULL, NULL,
+     "/torture/status"},
     {"teardown_drained", "TEARDOWN", "all that the run made is gone, and was looked for again", NULL, NULL,
      "/teardown/proven"},
 };

@@ -9,7 +9,7 @@
 
 struct cf_rule {
     const char *id;
-    const char *group;  /* "SETUP", "HANDSHAKE", "TURN", "CAPABILITY", "TEARDOWN" */
+    const char *group;  /* "SETUP", "HANDSHAKE", "TURN", "CAPABILITY", "TORTURE", "TEARDOWN" */
     const char *says;   /* what must be so, one sentence without its full stop */
     const char *fix;    /* what to do when it is not so and the error itself does not say; or NULL */
     const char *method; /* of the exchange that it is about, its end; or NULL */

@@ -165,6 +165,7 @@ cf_doors_on_door(void *user, struct cf_door *door, unsigned port)
     run->door_count++;
     cf_turn_activity(run);
     cf_door_open(door, &events, d);
+    cf_perturb_moment(run, CF_MOMENT_MODEL);
 }
 
 void

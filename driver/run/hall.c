@@ -132,6 +132,7 @@ free_run(struct cf_run *run)
     cf_changes_free(run->changes);
     cf_voice_free(run->voice);
     cf_record_free(run->record);
+    cf_perturb_free(run);
     cf_release_done(&run->release);
     cf_run_options_done(&run->options);
     free(run->failure_tail);
@@ -171,6 +172,7 @@ close_handles(struct cf_run *run)
     run->handles_open = CF_COUNT(timers) + 1;
     for (size_t i = 0; i < CF_COUNT(timers); i++)
         uv_close((uv_handle_t *)timers[i], on_handle_closed);
+    run->handles_open += cf_perturb_close(run, on_handle_closed);
     cf_steps_close(&run->steps, on_steps_timer_closed);
 }
 
@@ -370,8 +372,9 @@ open_handles(struct cf_run *run, struct cf_error *err)
 {
     uv_timer_t *timers[] = {&run->kick, &run->whole, &run->phase, &run->settle, &run->idle, &run->ack, &run->linger};
 
-    if (cf_steps_init(&run->steps, run->loop, cf_rows, CF_ROW_COUNT, &run->log, err) < 0)
+    if (cf_perturb_open(run, err) < 0 || cf_steps_init(&run->steps, run->loop, cf_rows, CF_ROW_COUNT, &run->log, err) < 0)
         return -1;
+    cf_perturb_begin(run);
     run->steps.on_done = on_steps_done;
     run->steps.on_row = on_row;
     run->steps.took_ms = run->took_ms;

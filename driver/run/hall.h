@@ -22,6 +22,7 @@
 #include "run/hooks.h"
 #include "run/image.h"
 #include "run/options.h"
+#include "run/perturb.h"
 #include "run/record.h"
 #include "run/pool.h"
 #include "run/release.h"
@@ -108,6 +109,7 @@ struct cf_run {
 
     struct cf_voice *voice; /* or NULL: no journal */
     struct cf_recorder *record; /* or NULL: no recording */
+    struct cf_perturb *perturb; /* or NULL: no trouble is made */
     struct cf_engine *engine;
     bool connect_pending, image_pending, image_given_up, sandbox_pending, begun;
     struct cf_owner *owner;

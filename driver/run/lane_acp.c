@@ -178,6 +178,7 @@ proc_started(void *user, struct cf_process *process, int pid)
 
     run->harness.has_started = true;
     cf_acp_handshake(run);
+    cf_perturb_moment(run, CF_MOMENT_START);
 }
 
 static void
@@ -191,9 +192,8 @@ proc_start_failed(void *user, struct cf_process *process, const struct cf_start_
 }
 
 static int
-proc_stdout(void *user, struct cf_process *process, const char *bytes, size_t len)
+take_stdout(struct cf_run *run, const char *bytes, size_t len)
 {
-    struct cf_run *run = user;
     struct cf_error why;
 
     if (cf_harness_count_output(run, len) < 0)
@@ -208,6 +208,12 @@ proc_stdout(void *user, struct cf_process *process, const char *bytes, size_t le
         cf_hall_fail(run, &why);
     }
     return run->is_paused || cf_record_is_full(run) ? CF_PAUSE : 0;
+}
+
+static int
+proc_stdout(void *user, struct cf_process *process, const char *bytes, size_t len)
+{
+    return cf_perturb_stdout(user, bytes, len, take_stdout);
 }
 
 static int
@@ -281,15 +287,20 @@ maybe_over(struct cf_run *run)
 }
 
 static void
-proc_stdout_end(void *user, struct cf_process *process)
+stdout_over(struct cf_run *run)
 {
-    struct cf_run *run = user;
-
     run->harness.stdout_ended = true;
     if (run->lane_closing)
         cf_hall_kick(run);
     else
         maybe_over(run);
+}
+
+static void
+proc_stdout_end(void *user, struct cf_process *process)
+{
+    if (!cf_perturb_holds_end(user, stdout_over))
+        stdout_over(user);
 }
 
 static void
@@ -316,15 +327,20 @@ proc_stdin_closed(void *user, struct cf_process *process)
 }
 
 static void
-proc_exit(void *user, struct cf_process *process, const struct cf_exit *exit)
+exit_over(struct cf_run *run, const struct cf_exit *exit)
 {
-    struct cf_run *run = user;
-
     cf_harness_exited(run, exit);
     if (run->lane_closing)
         cf_hall_kick(run);
     else
         maybe_over(run);
+}
+
+static void
+proc_exit(void *user, struct cf_process *process, const struct cf_exit *exit)
+{
+    if (!cf_perturb_holds_exit(user, exit, exit_over))
+        exit_over(user, exit);
 }
 
 /* ---- the lane --------------------------------------------------------------------------- */

@@ -295,6 +295,7 @@ proc_started(void *user, struct cf_process *process, int pid)
             cf_emit_finding(run, "stdin", 0, "the prompt did not fit into the queue for stdin");
         cf_harness_end_input(run);
     }
+    cf_perturb_moment(run, CF_MOMENT_START);
 }
 
 static void
@@ -308,9 +309,8 @@ proc_start_failed(void *user, struct cf_process *process, const struct cf_start_
 }
 
 static int
-proc_stdout(void *user, struct cf_process *process, const char *bytes, size_t len)
+take_stdout(struct cf_run *run, const char *bytes, size_t len)
 {
-    struct cf_run *run = user;
     struct cf_error why;
 
     if (cf_harness_count_output(run, len) < 0)
@@ -327,6 +327,12 @@ proc_stdout(void *user, struct cf_process *process, const char *bytes, size_t le
 }
 
 static int
+proc_stdout(void *user, struct cf_process *process, const char *bytes, size_t len)
+{
+    return cf_perturb_stdout(user, bytes, len, take_stdout);
+}
+
+static int
 proc_stderr(void *user, struct cf_process *process, const char *bytes, size_t len)
 {
     cf_harness_stderr(user, bytes, len);
@@ -335,12 +341,17 @@ proc_stderr(void *user, struct cf_process *process, const char *bytes, size_t le
 }
 
 static void
-proc_stdout_end(void *user, struct cf_process *process)
+stdout_over(struct cf_run *run)
 {
-    struct cf_run *run = user;
-
     run->harness.stdout_ended = true;
     maybe_over(run);
+}
+
+static void
+proc_stdout_end(void *user, struct cf_process *process)
+{
+    if (!cf_perturb_holds_end(user, stdout_over))
+        stdout_over(user);
 }
 
 static void
@@ -365,12 +376,17 @@ proc_stdin_closed(void *user, struct cf_process *process)
 }
 
 static void
-proc_exit(void *user, struct cf_process *process, const struct cf_exit *exit)
+exit_over(struct cf_run *run, const struct cf_exit *exit)
 {
-    struct cf_run *run = user;
-
     cf_harness_exited(run, exit);
     maybe_over(run);
+}
+
+static void
+proc_exit(void *user, struct cf_process *process, const struct cf_exit *exit)
+{
+    if (!cf_perturb_holds_exit(user, exit, exit_over))
+        exit_over(user, exit);
 }
 
 /* ---- the lane --------------------------------------------------------------------------- */

@@ -18,7 +18,7 @@ struct row {
     enum form form;
     size_t offset;
     double least, most;
-    const char *choices[4];
+    const char *choices[5];
 };
 
 #define AT(member) offsetof(struct cf_run_options, member)
@@ -87,6 +87,14 @@ static const struct row rows[] = {
     {"relay", "connect_ms", COUNT, AT(connect_ms), 1, DAY_MS, {0}},
     {"relay", "first_byte_ms", COUNT, AT(first_byte_ms), 1, DAY_MS, {0}},
     {"relay", "stall_ms", COUNT, AT(stall_ms), 1, DAY_MS, {0}},
+    {"perturb", "stdin_bytes", COUNT, AT(stdin_bytes), 1, 1048576, {0}},
+    {"perturb", "stdin_gap_ms", COUNT, AT(stdin_gap_ms), 0, 60000, {0}},
+    {"perturb", "stdin_hold_ms", COUNT, AT(stdin_hold_ms), 1, 60000, {0}},
+    {"perturb", "stdout_bytes", COUNT, AT(stdout_bytes), 1, 1048576, {0}},
+    {"perturb", "stdout_hold_ms", COUNT, AT(stdout_hold_ms), 1, 60000, {0}},
+    {"perturb", "stop_at", ENUM, AT(stop_at), 0, 0, {"never", "start", "prompt", "model", "output"}},
+    {"perturb", "stop_ms", COUNT, AT(stop_ms), 1, 60000, {0}},
+    {"perturb", "cancel_at", ENUM, AT(cancel_at), 0, 0, {"never", "start", "prompt", "model", "output"}},
     {"limits", "collect_bytes", COUNT, AT(collect_bytes), 0, 1e15, {0}},
     {"limits", "collect_entries", COUNT, AT(collect_entries), 1, 1000000, {0}},
     {"limits", "memory_bytes", COUNT, AT(memory_bytes), 6291456, 1e15, {0}},
@@ -134,13 +142,13 @@ read_number(const struct row *row, const json_t *value, void *to, struct cf_erro
 static int
 read_choice(const struct row *row, const json_t *value, void *to, struct cf_error *err)
 {
-    for (int i = 0; i < 4 && row->choices[i] != NULL; i++) {
+    for (size_t i = 0; i < CF_COUNT(row->choices) && row->choices[i] != NULL; i++) {
         if (!cf_str_same(json_string_value(value), row->choices[i]))
             continue;
         if (row->offset == AT(is_ephemeral) || row->offset == AT(hooks_go_on))
             *(bool *)to = i == 1;
         else
-            *(int *)to = i;
+            *(int *)to = (int)i;
         return 0;
     }
     return bad(row, "is not one of its words", err);
@@ -189,7 +197,8 @@ read_group(json_t *object, const char *group, struct cf_run_options *options, st
         const struct row *row = NULL;
         bool is_group = group == NULL && (strcmp(name, "limits") == 0 || strcmp(name, "deadlines_ms") == 0 ||
                                           strcmp(name, "hooks") == 0 || strcmp(name, "journal") == 0 ||
-                                          strcmp(name, "pool") == 0 || strcmp(name, "relay") == 0);
+                                          strcmp(name, "pool") == 0 || strcmp(name, "relay") == 0 ||
+                                          strcmp(name, "perturb") == 0);
         if (json_is_null(value))
             continue;
         if (is_group && json_is_object(value)) {
@@ -421,6 +430,7 @@ cf_run_options_decode(const char *json, size_t len, struct cf_run_options *optio
     options->collect_bytes = 1ull << 30;
     options->collect_entries = 100000;
     options->claim_ms = 120000;
+    options->stop_ms = 300;
     options->model = "local-replay-model";
     options->json = cf_json_parse(json, len, &limits, err);
     if (options->json == NULL)

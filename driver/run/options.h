@@ -64,6 +64,9 @@ struct cf_run_options {
     uint64_t calls, calls_at_once, request_bytes, response_bytes, input_tokens, output_tokens, lease_ms;
     uint64_t connect_ms, first_byte_ms, stall_ms; /* of an upstream */
     double cost;
+    /* trouble that the driver makes on purpose: run/perturb.h */
+    uint64_t stdin_bytes, stdin_gap_ms, stdin_hold_ms, stdout_bytes, stdout_hold_ms, stop_ms;
+    int stop_at, cancel_at; /* enum cf_moment */
     /* what the run says of itself; all or none of the first five */
     const char *journal, *identity; /* a directory, a file */
     const char *repository_id, *thread_id;

@@ -206,7 +206,8 @@ cf_harness_pump(struct cf_run *run)
     if (h->process == NULL)
         return;
     while (h->input_at < h->input.len) {
-        size_t n = cf_process_write(h->process, h->input.data + h->input_at, h->input.len - h->input_at);
+        size_t may = cf_perturb_stdin(run, h->input.len - h->input_at);
+        size_t n = may > 0 ? cf_process_write(h->process, h->input.data + h->input_at, may) : 0;
         if (n == 0)
             break;
         h->input_at += n;
@@ -283,6 +284,7 @@ cf_harness_reset(struct cf_run *run)
 
     cf_process_free(h->process);
     h->process = NULL;
+    cf_perturb_reset(run);
     cf_buf_release(&h->input);
     cf_buf_init(&h->input, INPUT_BYTES);
     h->input_at = 0;

@@ -92,6 +92,8 @@ begin_lane(struct cf_run *run)
         cf_turn_finish(run, "interrupted", NULL, 0, 0);
     else if (run->lane->begin(run, &why) < 0)
         cf_turn_fail(run, &why);
+    else
+        cf_perturb_moment(run, CF_MOMENT_PROMPT);
 }
 
 void

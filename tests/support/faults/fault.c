@@ -18,6 +18,8 @@
  *   exit-acp N                exits with N in the turn, after one update
  *   narrate[-acp]             tells of an answer, and never asked the model
  *   drop-answer[-acp]         asks the model, and tells something else
+ *   hasty                     takes what its first read of stdin gives for the whole prompt, and
+ *                             says that all is well when the model is busy or breaks off
  *   print-lots N              prints N MiB of text (default 512) and never ends its line
  *   print TEXT...             prints each TEXT as a line and ends with 0
  *   fail CODE TEXT...         the same on stderr, and ends with CODE
@@ -229,6 +231,22 @@ static int narrate(char **args) { return polite_oneshot(narrate_answer); }
 static int narrate_acp(char **args) { return polite_acp(narrate_answer); }
 static int drop_answer(char **args) { return polite_oneshot(drop_the_answer); }
 static int drop_answer_acp(char **args) { return polite_acp(drop_the_answer); }
+
+static int
+hasty(char **args)
+{
+    char prompt[65536];
+    ssize_t len = read(STDIN_FILENO, prompt, sizeof prompt - 1);
+    struct cf_buf answer = { 0 };
+
+    prompt[len > 0 ? len : 0] = '\0';
+    if (polite_ask_once(prompt, &answer) < 0) {
+        cf_buf_reset(&answer);
+        cf_buf_adds(&answer, "Done.");
+    }
+    return write(STDOUT_FILENO, answer.data, answer.len) < 0;
+}
+
 static int proper(char **args) { return polite_oneshot(polite_ask); }
 static int proper_acp(char **args) { return polite_acp(polite_ask); }
 
@@ -354,6 +372,7 @@ static const struct {
     { "stderr-flood-acp", stderr_flood_acp },
     { "fill-disk", fill_disk },
     { "fork-bomb", fork_bomb },
+    { "hasty", hasty },
     { "proper", proper },
     { "proper-acp", proper_acp },
 };

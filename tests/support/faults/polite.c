@@ -12,8 +12,8 @@
 
 static const char session_id[] = "polite-1";
 
-int
-polite_ask(const char *prompt, struct cf_buf *answer)
+static int
+ask(const char *prompt, bool once, struct cf_buf *answer)
 {
     json_t *messages = json_pack("[{s:s, s:s}]", "role", "user", "text", prompt);
     struct hn_ask ask = { .messages = messages };
@@ -22,6 +22,7 @@ polite_ask(const char *prompt, struct cf_buf *answer)
     struct cf_error err;
     int status = hn_model_from_env(&model, HN_OPENAI_CHAT, false, &err);
 
+    model.asks_once = once;
     if (status == 0)
         status = hn_call_start(&call, &model, &ask, NULL, NULL, &err);
     if (status == 0)
@@ -33,6 +34,18 @@ polite_ask(const char *prompt, struct cf_buf *answer)
     hn_call_release(&call);
     json_decref(messages);
     return status;
+}
+
+int
+polite_ask(const char *prompt, struct cf_buf *answer)
+{
+    return ask(prompt, false, answer);
+}
+
+int
+polite_ask_once(const char *prompt, struct cf_buf *answer)
+{
+    return ask(prompt, true, answer);
 }
 
 int

@@ -12,7 +12,7 @@
  * polite_ask asks the model and gives back what it said.
  */
 typedef int polite_answer_fn(const char *prompt, struct cf_buf *answer);
-polite_answer_fn polite_ask;
+polite_answer_fn polite_ask, polite_ask_once; /* once: also when the model is busy */
 
 /* Prompt on stdin, answer on stdout; the exit code. */
 int polite_oneshot(polite_answer_fn *answer);
