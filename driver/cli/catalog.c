@@ -31,20 +31,6 @@ join(json_t *list, char *to, size_t size)
         (void)snprintf(to, size, "-");
 }
 
-static void
-print_support(json_t *catalog)
-{
-    json_t *row;
-    size_t i;
-
-    puts("SUPPORT\n  harness            supply         adoption             model lane             mcp");
-    json_array_foreach(json_object_get(catalog, "harnesses"), i, row)
-    {
-        printf("  %-18s %-14s %-20s %-22s %s\n", cf_json_str(row, "entry"), cf_json_str(row, "supply"),
-               cf_json_str(row, "adoption"), cf_json_str(row, "model_lane"), cf_json_str(row, "mcp_delivery"));
-    }
-}
-
 /* Who of `rows` has `value` on `axis`, wrapped from column 46 on; "all" when everybody has. */
 static void
 print_holders(json_t *rows, const char *set, const char *name, const char *axis, const char *value)
@@ -114,6 +100,26 @@ print_axes(json_t *rows, const char *set, const char *name)
     }
 }
 
+/* The support snapshot, turned the same way: seven columns are wider than a screen. */
+static void
+print_support(json_t *catalog)
+{
+    static const char *const columns[] = {"supply", "adoption", "model_lane", "mcp_delivery", "catalog_evidence", "tuple_support"};
+    json_t *rows = json_array(), *harness;
+    size_t i;
+
+    json_array_foreach(json_object_get(catalog, "harnesses"), i, harness)
+    {
+        json_t *support = json_object();
+        for (size_t k = 0; k < CF_COUNT(columns); k++)
+            (void)json_object_set(support, columns[k], json_object_get(harness, columns[k]));
+        (void)json_array_append_new(rows, json_pack("{s:O, s:o}", "entry", json_object_get(harness, "entry"), "support", support));
+    }
+    puts("SUPPORT");
+    print_axes(rows, "support", "entry");
+    json_decref(rows);
+}
+
 static void
 print_sets(json_t *catalog)
 {
@@ -136,7 +142,7 @@ print_sets(json_t *catalog)
     {
         char list[200];
         join(json_object_get(row, "observations"), list, sizeof list);
-        printf("  %s=%s: %s\n", cf_json_str(row, "axis"), cf_json_str(row, "required_value"), list);
+        printf("  %s=%s %s\n", cf_json_str(row, "axis"), cf_json_str(row, "required_value"), list);
     }
 }
 
@@ -160,7 +166,7 @@ print_reach(json_t *catalog)
         {
             const char *name = cf_json_str(provider, "provider");
             if (cf_str_same(cf_json_str(reach, name), "reachable"))
-                (void)snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", *list ? ", " : "", name);
+                (void)snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", *list ? "," : "", name);
         }
         printf("  %-19s %s\n", cf_json_str(row, "entry"),
                *list ? list : json_array_size(json_object_get(row, "model_wire_dialects")) == 0 ? "undeclared" : "none");
