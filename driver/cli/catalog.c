@@ -168,7 +168,7 @@ print_reach(json_t *catalog)
             if (cf_str_same(cf_json_str(reach, name), "reachable"))
                 (void)snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", *list ? "," : "", name);
         }
-        printf("  %-19s %s\n", cf_json_str(row, "entry"),
+        printf("  %-18s %s\n", cf_json_str(row, "entry"),
                *list ? list : json_array_size(json_object_get(row, "model_wire_dialects")) == 0 ? "undeclared" : "none");
     }
 }
