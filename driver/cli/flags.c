@@ -14,9 +14,8 @@ least(unsigned a, unsigned b, unsigned c)
     return m < c ? m : c;
 }
 
-/* Levenshtein distance of short words; long ones are simply far. */
-static unsigned
-distance(const char *a, const char *b)
+unsigned
+cf_flags_distance(const char *a, const char *b)
 {
     unsigned row[48], n = (unsigned)strlen(a), m = (unsigned)strlen(b);
 
@@ -43,7 +42,7 @@ unknown(const struct cf_flag *table, size_t count, const char *name, struct cf_e
     unsigned best = 5;
 
     for (size_t i = 0; i < count; i++) {
-        unsigned d = table[i].kind == CF_FLAG_TITLE ? 99 : distance(table[i].name, name);
+        unsigned d = table[i].kind == CF_FLAG_TITLE ? 99 : cf_flags_distance(table[i].name, name);
         if (d < best) {
             best = d;
             nearest = table[i].name;

@@ -41,6 +41,8 @@ struct cf_flag {
  * error). CF_ERROR_CONFIG names the flag and, for an unknown one, the nearest known. */
 CF_CHECKED int cf_flags_read(const struct cf_flag *table, size_t count, int argc, char **argv, void *target,
                              struct cf_flag_list *rest, struct cf_error *err);
+/* Levenshtein distance of short words, for "did you mean"; long ones are simply far. */
+unsigned cf_flags_distance(const char *a, const char *b);
 /* Two columns within 80: "  --flag VALUE   help". */
 void cf_flags_help(const struct cf_flag *table, size_t count, FILE *to);
 /* The same without the words, a group wrapped beneath its title. */

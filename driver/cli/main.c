@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/correspond.h"
 #include "cli/eyes.h"
+#include "cli/flags.h"
 #include "cli/schema.h"
 
 #include <cfrunner/run.h>
@@ -41,13 +42,21 @@ usage(FILE *to)
 }
 
 static int
-unknown_command(const char *word)
+unknown_command(const char *word, int argc, char **argv)
 {
+    bool as_json = false;
+    const char *nearest = cf_flags_distance(word, "test") < 3 ? "test oci" : NULL;
     struct cf_error err;
 
+    for (int i = 1; i < argc; i++)
+        as_json = as_json || strcmp(argv[i], "--json") == 0;
+    for (size_t i = 0; i < CF_COUNT(commands) && nearest == NULL; i++)
+        if (cf_flags_distance(word, commands[i].name) < 3)
+            nearest = commands[i].name;
     (void)cf_error_set(&err, CF_ERROR_CONFIG, 0, "unknown command %.60s", word);
-    (void)cf_error_fix(&err, "cfrunner --help lists the commands");
-    return cf_cli_refuse(&err, 2, false);
+    (void)cf_error_fix(&err, "%s%s%scfrunner --help lists the commands", nearest != NULL ? "did you mean " : "",
+                       nearest != NULL ? nearest : "", nearest != NULL ? "? " : "");
+    return cf_cli_refuse(&err, 2, as_json);
 }
 
 int
@@ -71,10 +80,10 @@ main(int argc, char **argv)
     if (strcmp(argv[1], "test") == 0) {
         if (argc >= 3 && strcmp(argv[2], "oci") == 0)
             return cf_cli_test_oci(argc - 2, argv + 2);
-        return unknown_command(argc >= 3 ? argv[2] : "test (did you mean: test oci)");
+        return unknown_command(argc >= 3 ? argv[2] : "test", argc, argv);
     }
     for (size_t i = 0; i < CF_COUNT(commands); i++)
         if (strcmp(argv[1], commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1);
-    return unknown_command(argv[1]);
+    return unknown_command(argv[1], argc, argv);
 }

@@ -3,6 +3,8 @@
 . tests/integration/lib.sh
 
 # ---- what can be seen without an engine: exit 2 ------------------------------------------
+cf "unknown command" 2 rnu; says "unknown command" "did you mean run?"
+cf "unknown command, --json" 2 tset --json; is "unknown command: one document" '.status == "error" and .exit_code == 2'
 cf "unknown flag" 2 test oci --nam x; says "unknown flag" "did you mean --name"
 cf "missing name" 2 test oci --image a@sha256:0; says "missing name" "--name is missing"
 cf "missing entrypoint" 2 test oci --name x --build-context "$CTX/fault" --protocol acp-v1
