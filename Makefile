@@ -244,8 +244,11 @@ setup:
 # A bare machine has no pkg-config when this file is first read: make is called anew after setup.
 demo: setup
 	MAKE="$(MAKE)" docker/engine/with-engine docker/demo "$(B)"
+# What only the tests need is installed while the build runs.
 test: setup
-	@$(MAKE) --no-print-directory -j$(JOBS) tested
+	@docker/engine/setup --test & readers=$$!; \
+	$(MAKE) --no-print-directory -j$(JOBS) tested; built=$$?; \
+	wait $$readers && [ $$built = 0 ]
 	docker/engine/with-engine tests/support/run-all $(B) $(B)/asan
 integration:
 	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses examples $(HELPERS)
