@@ -53,6 +53,7 @@ $(LIBOBJ): driver/base/memory.h
 # .incbin is not seen by -MMD
 $(B)/driver/schema/builtin.o: $(wildcard proto/harness-*.schema.json)
 $(B)/driver/cli/init.o: $(wildcard docker/init-*/*)
+$(B)/driver/diagnose/page.o: $(wildcard driver/diagnose/page.html driver/diagnose/page.css driver/diagnose/page.js)
 
 define room_archive
 $(call archive,$(1)): $(call objs,$(1))

@@ -113,6 +113,7 @@ const struct cf_flag cf_launch_table[] = {
     {"--grace", CF_FLAG_TIME, F(grace_ms), "T", "for an orderly end (10s)"},
     {"output", CF_FLAG_TITLE, 0, NULL, NULL},
     {"--json", CF_FLAG_SWITCH, F(json), NULL, "the result as one JSON document on stdout"},
+    {"--report", CF_FLAG_TEXT, F(report), "FILE.html", "the whole run as one page to look at"},
     {"--junit", CF_FLAG_TEXT, F(junit), "FILE", "the checks as JUnit XML"},
     {"--tap", CF_FLAG_TEXT, F(tap), "FILE", "as TAP 13"},
     {"--sarif", CF_FLAG_TEXT, F(sarif), "FILE", "as SARIF 2.1.0"},

@@ -22,7 +22,7 @@ struct cf_launch_flags {
     uint64_t memory, pids, disk, output_limit, timeout_ms, turn_ms, idle_ms, start_ms, grace_ms, relay_port;
     double cpus;
     struct cf_flag_list files, hooks_post, hooks_pre;
-    const char *record, *junit, *tap, *sarif, *summary, *statement;
+    const char *record, *report, *junit, *tap, *sarif, *summary, *statement;
     const char *collect, *state_in, *state_out, *hook_on_failure;
     uint64_t hook_ms, collect_limit;
     /* acp */

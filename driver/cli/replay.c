@@ -5,9 +5,12 @@
 #include "cli/commands.h"
 #include "cli/eyes.h"
 #include "cli/flags.h"
+#include "cli/launch.h"
+#include "cli/reports.h"
 
 #include "base/str.h"
 #include "diagnose/diagnose.h"
+#include "diagnose/trace.h"
 #include "json/json.h"
 #include "observe/replay.h"
 
@@ -17,13 +20,14 @@
 #include <string.h>
 
 struct flags {
-    const char *wire, *output_mode;
+    const char *wire, *output_mode, *report;
     bool help, help_all;
 };
 
 struct player {
     struct cf_replay *replay;
     struct cf_recording_reader reader;
+    struct cf_reports reports;
     uint64_t last_seq, last_ms;
     bool has_failed;        /* what was read broke off */
     struct cf_error why;
@@ -36,10 +40,21 @@ on_observation(void *user, const struct cf_observation *o)
 
     p->last_seq = o->seq;
     p->last_ms = o->at_ms;
+    if (p->reports.trace != NULL)
+        cf_trace_observation(p->reports.trace, o);
     printf("{\"seq\":%llu,\"at_ms\":%llu,\"turn\":%u,\"observation\":", (unsigned long long)o->seq,
            (unsigned long long)o->at_ms, o->turn);
     (void)fwrite(o->json, 1, o->json_len, stdout);
     (void)fputs("}\n", stdout);
+}
+
+static void
+on_frame(void *user, bool from_agent, uint64_t number, const char *line, size_t len)
+{
+    struct player *p = user;
+
+    if (p->reports.trace != NULL)
+        cf_trace_frame(p->reports.trace, from_agent, number, p->last_ms, line, len);
 }
 
 static int
@@ -48,6 +63,8 @@ on_record(void *user, const struct cf_record *record, struct cf_error *err)
     struct player *p = user;
 
     p->last_ms = record->at_ms;
+    if (p->reports.trace != NULL)
+        cf_trace_record(p->reports.trace, record);
     return cf_replay_record(p->replay, record, err);
 }
 
@@ -167,8 +184,28 @@ plain_exit_code(json_t *verdict)
     return code;
 }
 
+/* The page of a diagnostic has its checks, which its verdict holds; that of a run cut short what the
+ * replay itself found. */
 static int
-finish(struct player *p, bool is_plain)
+write_report(struct player *p, const json_t *now, int code, const char *path)
+{
+    json_t *recorded = cf_replay_recorded_result(p->replay), *verdict = cf_replay_recorded_verdict(p->replay);
+    json_t *result = recorded != NULL ? json_copy(recorded) : json_pack("{s:O?, s:O?, s:O?}", "grammar",
+                                                                        json_object_get(now, "grammar"), "observations",
+                                                                        json_object_get(now, "observations"), "protocol",
+                                                                        json_object_get(cf_replay_start(p->replay), "protocol"));
+    const char *slash = strrchr(path, '/');
+    int status;
+
+    if (json_is_array(json_object_get(verdict, "checks")))
+        (void)json_object_set(result, "checks", json_object_get(verdict, "checks"));
+    status = cf_reports_write(&p->reports, "replay", result, code, slash != NULL ? slash + 1 : path);
+    json_decref(result);
+    return status;
+}
+
+static int
+finish(struct player *p, bool is_plain, const char *path)
 {
     bool is_same;
     json_t *result = result_json(p, is_plain, &is_same);
@@ -177,7 +214,6 @@ finish(struct player *p, bool is_plain)
 
     printf("{\"seq\":%llu,\"at_ms\":%llu,\"result\":%s}\n", (unsigned long long)p->last_seq + 1,
            (unsigned long long)p->last_ms, text != NULL ? text : "{}");
-    json_decref(result);
     if (p->has_failed) {
         cf_eyes_error(&p->why);
         code = p->why.kind == CF_ERROR_CONFIG ? 2 : 4;
@@ -187,6 +223,9 @@ finish(struct player *p, bool is_plain)
         fputs("cfrunner: the verdict of now is not the recorded one: this cfrunner judges otherwise\n", stderr);
         code = 4;
     }
+    if (write_report(p, result, code, path) < 0)
+        code = 4;
+    json_decref(result);
     if (fflush(stdout) != 0 || ferror(stdout))
         code = 4;
     return code;
@@ -200,6 +239,8 @@ check_flags(const struct flags *f, const struct cf_flag_list *rest, struct cf_er
     if (f->output_mode != NULL && (!cf_str_same(f->wire, "oneshot") || (strcmp(f->output_mode, "text") != 0 &&
                                                                         strcmp(f->output_mode, "stream_json") != 0)))
         return cf_error_set(err, CF_ERROR_CONFIG, 0, "--output-mode: text or stream_json, with --wire oneshot");
+    if (f->report != NULL && f->wire != NULL)
+        return cf_error_set(err, CF_ERROR_CONFIG, 0, "--report is for a recording, not for --wire");
     if (rest->count != 1) {
         (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "replay takes one file");
         return cf_error_fix(err, "cfrunner replay FILE.cfr, or --wire acp|oneshot FILE.ndjson");
@@ -211,23 +252,24 @@ static int
 play(const struct flags *f, const char *path, struct cf_error *err)
 {
     struct player p = {0};
-    const struct cf_replay_events events = {.on_observation = on_observation, .user = &p};
+    const struct cf_replay_events events = {.on_observation = on_observation, .on_frame = on_frame, .user = &p};
+    const struct cf_launch_flags files = {.report = f->report, .record = path}; /* never over what is read */
     FILE *file = open_input(path, err);
     int code;
 
     if (file == NULL)
         return -1;
-    p.replay = cf_replay_new(&events);
+    p.replay = cf_reports_open(&p.reports, &files, NULL, err) == 0 ? cf_replay_new(&events) : NULL;
     if (p.replay == NULL) {
         (void)fclose(file);
-        return cf_error_memory(err);
+        return err->kind != CF_ERROR_NONE ? -1 : cf_error_memory(err);
     }
     p.has_failed = (f->wire != NULL ? play_plain(&p, file, f) : play_recording(&p, file)) < 0;
     if (!p.has_failed && f->wire == NULL && cf_replay_start(p.replay) == NULL) {
         p.has_failed = true;
         (void)cf_error_set(&p.why, CF_ERROR_CONFIG, 0, "no recording: it ends before its first record does");
     }
-    code = finish(&p, f->wire != NULL);
+    code = finish(&p, f->wire != NULL, path);
     cf_recording_reader_release(&p.reader);
     cf_replay_free(p.replay);
     if (file != stdin)
@@ -240,6 +282,7 @@ static const struct cf_flag table[] = {
      "acp or oneshot: FILE holds lines {\"t\",\"dir\",\"line\"}, dir c2a or a2c"},
     {"--output-mode", CF_FLAG_TEXT, offsetof(struct flags, output_mode), "M",
      "with --wire oneshot: stream_json (default) or text"},
+    {"--report", CF_FLAG_TEXT, offsetof(struct flags, report), "FILE.html", "the recorded run as one page to look at"},
     {"--help", CF_FLAG_SWITCH, offsetof(struct flags, help), NULL, "this"},
 };
 

@@ -6,6 +6,8 @@
 #include "diagnose/formats.h"
 #include "diagnose/mask.h"
 #include "diagnose/outcome.h"
+#include "diagnose/page.h"
+#include "diagnose/trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,13 +19,14 @@
 
 #define READER_MS 10000 /* how long the reader of a pipe may take before it counts as gone */
 
+/* The page holds what was said: its owner's alone, like a recording. */
 static const struct {
     const char *flag;
     mode_t mode;
 } kinds[CF_REPORT_COUNT] = {
-    [CF_REPORT_JUNIT] = {"--junit", 0666},     [CF_REPORT_TAP] = {"--tap", 0666},
-    [CF_REPORT_SARIF] = {"--sarif", 0666},     [CF_REPORT_SUMMARY] = {"--summary", 0666},
-    [CF_REPORT_STATEMENT] = {"--statement", 0666},
+    [CF_REPORT_HTML] = {"--report", 0600},     [CF_REPORT_JUNIT] = {"--junit", 0666},
+    [CF_REPORT_TAP] = {"--tap", 0666},         [CF_REPORT_SARIF] = {"--sarif", 0666},
+    [CF_REPORT_SUMMARY] = {"--summary", 0666}, [CF_REPORT_STATEMENT] = {"--statement", 0666},
 };
 
 /* ---- before ------------------------------------------------------------------------------------- */
@@ -73,9 +76,9 @@ open_one(struct cf_reports *r, size_t i, const char *const *others, size_t other
 }
 
 int
-cf_reports_open(struct cf_reports *r, const struct cf_launch_flags *f, struct cf_error *err)
+cf_reports_open(struct cf_reports *r, const struct cf_launch_flags *f, const json_t *options, struct cf_error *err)
 {
-    const char *const paths[CF_REPORT_COUNT] = {f->junit, f->tap, f->sarif, f->summary, f->statement};
+    const char *const paths[CF_REPORT_COUNT] = {f->report, f->junit, f->tap, f->sarif, f->summary, f->statement};
     const char *const others[] = {f->record, f->ledger, f->checkpoint_out};
 
     memset(r, 0, sizeof *r);
@@ -96,7 +99,22 @@ cf_reports_open(struct cf_reports *r, const struct cf_launch_flags *f, struct cf
         cf_reports_abandon(r);
         return -1;
     }
+    if (!r->is_open)
+        return 0;
+    r->mask = cf_mask_new(options);
+    r->trace = r->mask != NULL && f->report != NULL ? cf_trace_new(r->mask) : NULL;
+    if (r->mask == NULL || (f->report != NULL && r->trace == NULL)) {
+        cf_reports_abandon(r);
+        return cf_error_memory(err);
+    }
     return 0;
+}
+
+void
+cf_reports_listen(struct cf_reports *r, struct cf_run_host *host)
+{
+    if (r->trace != NULL)
+        cf_trace_listen(r->trace, host);
 }
 
 /* ---- after -------------------------------------------------------------------------------------- */
@@ -123,9 +141,12 @@ write_all(int fd, const char *bytes, size_t len)
 }
 
 static int
-make(size_t kind, const struct cf_outcome *outcome, struct cf_buf *to, struct cf_error *err)
+make(const struct cf_reports *r, size_t kind, const struct cf_outcome *outcome, struct cf_buf *to, struct cf_error *err)
 {
     switch (kind) {
+    case CF_REPORT_HTML:
+        cf_page_write(to, outcome, r->trace);
+        break;
     case CF_REPORT_JUNIT:
         cf_format_junit(to, outcome);
         break;
@@ -163,7 +184,7 @@ write_one(struct cf_reports *r, size_t kind, const struct cf_outcome *outcome)
     bool is_made;
 
     cf_buf_init(&bytes, 64u << 20);
-    is_made = make(kind, outcome, &bytes, &err) == 0;
+    is_made = make(r, kind, outcome, &bytes, &err) == 0;
     if (is_made)
         error = write_all(r->fds[kind], bytes.data, bytes.len);
     if (close(r->fds[kind]) < 0 && error == 0)
@@ -177,24 +198,24 @@ write_one(struct cf_reports *r, size_t kind, const struct cf_outcome *outcome)
 }
 
 int
-cf_reports_write(struct cf_reports *r, const char *command, const json_t *result, int exit_code, const char *name,
-                 const json_t *options)
+cf_reports_write(struct cf_reports *r, const char *command, const json_t *result, int exit_code, const char *name)
 {
-    struct cf_mask *mask = r->is_open ? cf_mask_new(options) : NULL;
     struct cf_outcome outcome = {0};
-    bool is_good = mask != NULL && cf_outcome_init(&outcome, command, result, exit_code, name, mask) == 0;
+    bool is_good = true;
 
     if (!r->is_open)
         return 0;
-    if (!is_good)
+    if (cf_outcome_init(&outcome, command, result, exit_code, name, r->mask) < 0) {
         fputs("cfrunner: no report could be made: out of memory\n", stderr);
+        is_good = false;
+    }
     outcome.place = *r->place != '\0' ? r->place : NULL;
-    for (size_t i = 0; outcome.checks != NULL && i < CF_REPORT_COUNT; i++)
+    for (size_t i = 0; is_good && i < CF_REPORT_COUNT; i++)
         if (r->paths[i] != NULL)
-            is_good &= write_one(r, i, &outcome);
-    cf_reports_abandon(r); /* what could not even be begun */
+            r->has_failed |= !write_one(r, i, &outcome);
+    is_good &= !r->has_failed;
     cf_outcome_release(&outcome);
-    cf_mask_free(mask);
+    cf_reports_abandon(r); /* what could not even be begun, and what served it */
     return is_good ? 0 : -1;
 }
 
@@ -209,5 +230,9 @@ cf_reports_abandon(struct cf_reports *r)
         if (r->is_new[i])
             (void)unlink(r->paths[i]);
     }
+    cf_trace_free(r->trace);
+    cf_mask_free(r->mask);
+    r->trace = NULL;
+    r->mask = NULL;
     r->is_open = false;
 }

@@ -30,7 +30,6 @@ struct runner {
     struct cf_out out;
     struct cf_signals signals;
     struct cf_reports reports;
-    const json_t *options; /* the options document; borrowed */
     uint64_t last_seq, opened_ms;
     uv_loop_t *loop;
     int exit_code;
@@ -58,7 +57,7 @@ on_phase(void *user, const char *name, const char *step, uint64_t took_ms)
     struct runner *r = user;
 
     if (r->watch.on_phase != NULL)
-        r->watch.on_phase(&r->eyes, name, step, took_ms);
+        r->watch.on_phase(r->watch.user, name, step, took_ms);
 }
 
 static void
@@ -67,7 +66,7 @@ on_log(void *user, int level, const char *room, const char *line)
     struct runner *r = user;
 
     if (r->watch.on_log != NULL)
-        r->watch.on_log(&r->eyes, level, room, line);
+        r->watch.on_log(r->watch.user, level, room, line);
 }
 
 static void
@@ -75,7 +74,7 @@ on_frame(void *user, int from_harness, uint64_t number, uint64_t at_ms, const ch
 {
     struct runner *r = user;
 
-    r->watch.on_frame(&r->eyes, from_harness, number, at_ms, line, len);
+    r->watch.on_frame(r->watch.user, from_harness, number, at_ms, line, len);
 }
 
 static void
@@ -84,7 +83,16 @@ on_stderr(void *user, const char *bytes, size_t len)
     struct runner *r = user;
 
     if (r->watch.on_stderr != NULL)
-        r->watch.on_stderr(&r->eyes, bytes, len);
+        r->watch.on_stderr(r->watch.user, bytes, len);
+}
+
+static void
+on_call(void *user, const char *json, size_t len)
+{
+    struct runner *r = user;
+
+    if (r->watch.on_call != NULL)
+        r->watch.on_call(r->watch.user, json, len);
 }
 
 /* Someone else's claim is for eyes at any verbosity but --quiet. */
@@ -92,12 +100,12 @@ static void
 on_finding(void *user, const char *json, size_t len)
 {
     struct runner *r = user;
-    json_t *finding = r->watch.on_finding == NULL && r->eyes.verbose >= 0 ? cf_json_parse(json, len, NULL, NULL) : NULL;
+    json_t *finding = r->eyes.verbose == 0 ? cf_json_parse(json, len, NULL, NULL) : NULL;
     const char *id = cf_json_str(finding, "id");
 
     if (r->watch.on_finding != NULL)
-        r->watch.on_finding(&r->eyes, json, len);
-    else if (cf_str_same(id, "claim_overlap") || cf_str_same(id, "journal") || cf_str_same(id, "identity_exposed"))
+        r->watch.on_finding(r->watch.user, json, len);
+    if (cf_str_same(id, "claim_overlap") || cf_str_same(id, "journal") || cf_str_same(id, "identity_exposed"))
         fprintf(stderr, "cfrunner: %s: %s\n", id, cf_json_str(finding, "text"));
     json_decref(finding);
 }
@@ -108,6 +116,8 @@ on_observation(void *user, const struct cf_observation *o)
     struct runner *r = user;
     struct cf_buf line;
 
+    if (r->watch.on_observation != NULL)
+        (void)r->watch.on_observation(r->watch.user, o); /* it only looks */
     cf_buf_init(&line, 0);
     (void)cf_buf_addf(&line, "{\"seq\":%llu,\"at_ms\":%llu,\"turn\":%u,\"observation\":", (unsigned long long)o->seq,
                       (unsigned long long)o->at_ms, o->turn);
@@ -363,6 +373,8 @@ on_turn(void *user, uint32_t turn, const char *json, size_t len)
                      cf_str_same(cf_json_str(outcome, "outcome"), "requires_action");
 
     json_decref(outcome);
+    if (r->watch.on_turn != NULL)
+        r->watch.on_turn(r->watch.user, turn, json, len);
     if (may_go_on) {
         prompt_next(r);
     } else {
@@ -391,7 +403,7 @@ on_result(void *user, const char *json, size_t len)
         if (fix != NULL && *fix != '\0')
             fprintf(stderr, "  fix: %s\n", fix);
     }
-    if (cf_reports_write(&r->reports, "run", result, r->exit_code, r->flags->name, r->options) < 0)
+    if (cf_reports_write(&r->reports, "run", result, r->exit_code, r->flags->name) < 0)
         r->exit_code = cf_diagnose_worse(r->exit_code, 4);
     cf_buf_init(&line, 0);
     (void)cf_buf_addf(&line, "{\"seq\":%llu,\"at_ms\":%llu,\"result\":", (unsigned long long)r->last_seq + 1,
@@ -491,8 +503,9 @@ start(struct runner *r, const struct cf_launch *launch, uv_loop_t *loop, struct 
                                .on_phase = on_phase,
                                .on_observation = on_observation,
                                .on_log = on_log,
-                               .on_frame = r->eyes.verbose >= 1 ? on_frame : NULL,
+                               .on_frame = r->watch.on_frame != NULL ? on_frame : NULL,
                                .on_stderr = on_stderr,
+                               .on_call = on_call,
                                .on_finding = on_finding,
                                .on_ready = on_ready,
                                .on_turn = on_turn,
@@ -515,14 +528,17 @@ run_all(struct runner *r, const struct cf_launch *launch, struct cf_error *err)
     uv_loop_t loop;
     int status;
 
-    if (cf_reports_open(&r->reports, r->flags, err) < 0)
-        return -1;
     if (uv_loop_init(&loop) < 0)
         return cf_error_memory(err);
     r->loop = &loop;
-    r->options = launch->options;
     r->opened_ms = uv_now(&loop);
+    r->watch.user = &r->eyes;
     cf_eyes_watch(&r->watch, &r->eyes);
+    if (cf_reports_open(&r->reports, r->flags, launch->options, err) < 0) {
+        (void)uv_loop_close(&loop);
+        return -1;
+    }
+    cf_reports_listen(&r->reports, &r->watch);
     cf_out_init(&r->out, &loop, on_drain, r);
     status = start(r, launch, &loop, err);
     if (status == 0) {

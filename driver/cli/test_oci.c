@@ -25,7 +25,6 @@ struct test {
     struct cf_torture *torture; /* with --torture: in its place */
     struct cf_signals signals;
     struct cf_reports reports;
-    const json_t *options; /* the options document; borrowed */
     int exit_code;
 };
 
@@ -89,7 +88,7 @@ write_files(struct test *test, json_t *result)
     static const char text[] = "a report file could not be written";
     json_t *error;
 
-    if (cf_reports_write(&test->reports, "test oci", result, test->exit_code, test->flags->name, test->options) == 0)
+    if (cf_reports_write(&test->reports, "test oci", result, test->exit_code, test->flags->name) == 0)
         return;
     test->exit_code = cf_diagnose_worse(test->exit_code, 4);
     error = json_pack("{s:s, s:s, s:s, s:s, s:i, s:i}", "type", cf_error_type(CF_ERROR_INTERNAL), "message", text, "fix",
@@ -191,9 +190,9 @@ run_test(struct test *test, const struct cf_launch *launch, char **retest, struc
     uv_loop_t loop;
 
     cf_eyes_watch(&events.watch, &test->eyes);
-    if (cf_reports_open(&test->reports, f, err) < 0)
+    if (cf_reports_open(&test->reports, f, launch->options, err) < 0)
         return -1;
-    test->options = launch->options;
+    cf_reports_listen(&test->reports, &events.watch);
     if (uv_loop_init(&loop) < 0)
         return cf_error_memory(err);
     if (open_test(test, &loop, &options, &events, err) < 0) {

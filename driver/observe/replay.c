@@ -79,6 +79,8 @@ on_frame(void *user, bool from_agent, uint64_t number, const char *line, size_t 
 {
     struct cf_replay *r = user;
 
+    if (r->on.on_frame != NULL)
+        r->on.on_frame(r->on.user, from_agent, number, line, len);
     if (r->is_plain && !from_agent)
         cf_plain_sent(r, line, len);
 }

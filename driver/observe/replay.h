@@ -13,6 +13,8 @@ struct cf_replay;
 
 struct cf_replay_events {
     cf_observation_fn *on_observation; /* with seq, at_ms and turn; borrowed until return */
+    /* acp: a frame, by the wire's own number, before what it causes; may be NULL. */
+    void (*on_frame)(void *user, bool from_agent, uint64_t number, const char *line, size_t len);
     void *user;
 };
 /* NULL only out of memory. */

@@ -439,6 +439,7 @@ spawn_turn(struct cf_run *run)
     if (argv != NULL) {
         cf_record_spawn(run, argv);
         cf_record_put(run, CF_RECORD_INPUT, run->prompt.text, run->prompt.text_len);
+        cf_emit_frame(run, false, 0, run->prompt.text, run->prompt.text_len);
     }
     if (run->oneshot == NULL || argv == NULL ||
         cf_harness_spawn(run, argv, !run->release.prompt_is_path, &process, &why) < 0) {

@@ -53,7 +53,8 @@ struct cf_run_host {
     int (*on_observation)(void *user, const struct cf_observation *observation);
     /* level 0 error ... 4 trace */
     void (*on_log)(void *user, int level, const char *room, const char *line);
-    /* A wire frame (acp) or output line (oneshot), LF not included. from_harness 0: ours. */
+    /* A wire frame (acp) or output line (oneshot), LF not included. from_harness 0: ours. oneshot: the
+     * turn's prompt comes first, whole, as number 0 of ours. */
     void (*on_frame)(void *user, int from_harness, uint64_t number, uint64_t at_ms, const char *line, size_t len);
     void (*on_stderr)(void *user, const char *bytes, size_t len);
     /* One call in the relay's ledger, as JSON, when it has ended. */
