@@ -79,7 +79,7 @@ put_case(struct cf_buf *to, const struct cf_outcome *o, json_t *check)
     const char *id = cf_json_str(check, "id"), *status = cf_json_str(check, "status");
     char classname[200];
 
-    (void)snprintf(classname, sizeof classname, "%s.%s", o->name, cf_outcome_group(id));
+    (void)snprintf(classname, sizeof classname, "%s.%s", o->name, cf_outcome_group(check));
     (void)cf_buf_adds(to, "    <testcase");
     put_attribute(to, "name", id);
     put_attribute(to, "classname", classname);

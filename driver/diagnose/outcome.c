@@ -34,12 +34,14 @@ static const struct {
 };
 
 const char *
-cf_outcome_group(const char *check_id)
+cf_outcome_group(const json_t *check)
 {
-    for (size_t i = 0; i < CF_COUNT(known); i++)
-        if (cf_str_same(known[i].id, check_id))
+    const char *own = cf_json_str(check, "group");
+
+    for (size_t i = 0; own == NULL && i < CF_COUNT(known); i++)
+        if (cf_str_same(known[i].id, cf_json_str(check, "id")))
             return known[i].group;
-    return "TURN";
+    return own != NULL ? own : "TURN";
 }
 
 long long

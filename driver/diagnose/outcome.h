@@ -34,8 +34,8 @@ int cf_outcome_init(struct cf_outcome *outcome, const char *command, const json_
                     const char *name, const struct cf_mask *mask);
 void cf_outcome_release(struct cf_outcome *outcome);
 
-/* The group that a check is shown in: SETUP, HANDSHAKE, TURN, CAPABILITY, TEARDOWN. Static. */
-const char *cf_outcome_group(const char *check_id);
+/* The group that a check is shown in (SETUP, HANDSHAKE, TURN, ...): its own, or by its id. Borrowed. */
+const char *cf_outcome_group(const json_t *check);
 /* The time of the phase that a check is about, or -1. */
 long long cf_outcome_check_ms(const struct cf_outcome *outcome, const char *check_id);
 

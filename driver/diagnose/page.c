@@ -195,7 +195,7 @@ grouped_checks(const struct cf_outcome *o)
     json_array_foreach(o->checks, i, check)
     {
         json_t *copy = json_copy(check);
-        (void)json_object_set_new(copy, "group", json_string(cf_outcome_group(cf_json_str(check, "id"))));
+        (void)json_object_set_new(copy, "group", json_string(cf_outcome_group(check)));
         (void)json_array_append_new(list, copy);
     }
     return list;

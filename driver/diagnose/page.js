@@ -221,28 +221,39 @@ function meter() {
 /* ---- checks ------------------------------------------------------------------------------------------------ */
 
 function jump(e) { clearFilters(e); select(e, true); $('events').scrollIntoView({ block: 'start' }); }
-/* A link for each piece of evidence that the page holds; the others are named. */
+/* A link for each piece of evidence that the page holds; facts and what it does not hold are named. */
+function frameOf(piece) {
+  var seen = piece.seq !== undefined && observations[piece.seq];
+  return (piece.turn && frames[piece.turn + '/' + piece.frame]) || (seen && frames[seen.u + '/' + piece.frame]) || frames[piece.frame];
+}
 function evidence(check) {
-  return list(check.evidence).reduce(function (links, piece) {
-    var seen = {};
-    function link(label, e) {
-      if (seen[label]) return;
-      seen[label] = true;
-      links.push(e ? button('link', label, function () { jump(e); }) : el('span.link.still', label));
-    }
-    var seq = piece.seq, frame = piece.frame, call = piece.call;
-    if (seq !== undefined) link('s' + seq, observations[seq]);
-    if (frame) link('f' + frame, (piece.turn && frames[piece.turn + '/' + frame]) || (observations[seq] && frames[observations[seq].u + '/' + frame]) || frames[frame]);
-    list(piece.frames).forEach(function (f) { link('f' + f, frames[f]); });
-    if (call !== undefined) link('r' + call, calls[call]);
-    list(piece.calls).forEach(function (c) { link('r' + c, calls[c]); });
-    if (typeof piece.engine === 'string') link(piece.engine, null);
-    return links;
-  }, []);
+  var links = [], seen = {};
+  function link(label, act, title) {
+    if (seen[label]) return;
+    seen[label] = true;
+    var node = act ? button('link', label, act) : el('span.link.still', label);
+    if (title) node.title = line(title);
+    links.push(node);
+  }
+  function event(label, e, note) { link(label, e ? function () { jump(e); } : null, note); }
+  list(check.evidence).forEach(function (piece) {
+    if (piece.seq !== undefined) event('s' + piece.seq, observations[piece.seq], piece.note);
+    if (piece.frame) event('f' + piece.frame, frameOf(piece), piece.note);
+    if (piece.call !== undefined) event('r' + piece.call, calls[piece.call], piece.note);
+    if (typeof piece.fact === 'string') link(line(piece.fact).split('/').pop(), null, piece.fact + ' = ' + piece.value + (piece.note ? ' \u00b7 ' + piece.note : ''));
+    if (typeof piece.check === 'string') link(line(piece.check), toCheck(piece.check), piece.note);
+  });
+  return links.length > 8 ? links.slice(0, 8).concat(el('span.link.still', '+' + (links.length - 8))) : links;
+}
+function toCheck(id) {
+  return function () {
+    var node = document.getElementById('check-' + id);
+    if (node) { node.scrollIntoView({ block: 'center' }); node.focus(); }
+  };
 }
 var MARKS = { passed: '\u2713', failed: '\u2717', skipped: '\u2013' };
 (function () {
-  var groups = [], by = {}, order = ['SETUP', 'HANDSHAKE', 'TURN', 'CAPABILITY', 'TEARDOWN', 'VERDICT'];
+  var groups = [], by = {}, order = ['SETUP', 'HANDSHAKE', 'TURN', 'CAPABILITY', 'TORTURE', 'TEARDOWN', 'VERDICT'];
   list(data.checks).forEach(function (c) {
     if (!by[c.group]) groups.push(by[c.group] = { name: c.group, checks: [] });
     by[c.group].checks.push(c);
@@ -254,8 +265,11 @@ var MARKS = { passed: '\u2713', failed: '\u2717', skipped: '\u2013' };
       var mark = el('span.mark', MARKS[c.status]);
       mark.setAttribute('role', 'img');
       mark.setAttribute('aria-label', c.status);
-      box.appendChild(fill(el('div.check.' + c.status), [mark, el('span.id', c.id),
-        visible(el('span.fact'), (c.status === 'skipped' ? 'skipped: ' : '') + line(c.summary)), el('span.links', evidence(c))]));
+      var row = el('div.check.' + c.status), name = el('span.id', c.id);
+      row.id = 'check-' + c.id;
+      row.tabIndex = -1;
+      if (c.rule) name.title = line(c.rule);
+      box.appendChild(fill(row, [mark, name, visible(el('span.fact'), (c.status === 'skipped' ? 'skipped: ' : '') + line(c.summary)), el('span.links', evidence(c))]));
     });
     $('checks').appendChild(box);
   });
@@ -264,6 +278,7 @@ var MARKS = { passed: '\u2713', failed: '\u2717', skipped: '\u2013' };
     $('trouble').hidden = false;
     $('trouble-list').appendChild(fill(el('div.wrong'), [
       visible(fill(el('p'), [el('strong', c.id), ' \u2014 ']), line(c.summary)),
+      c.rule ? visible(fill(el('p.fix'), [el('b', 'Rule: ')]), line(c.rule)) : null,
       c.fix ? visible(fill(el('p.fix'), [el('b', 'Fix: ')]), line(c.fix)) : null, el('div.links', evidence(c))]));
   });
 })();
@@ -638,9 +653,11 @@ setView('lanes');
   drawDetail(null);
   if (first) jump(first);
   else if (bad) {
-    var piece = list(bad.evidence).find(function (p) { return p.frame || p.seq !== undefined || p.call !== undefined; }) || {};
-    var e = (piece.frame && frames[piece.frame]) || observations[piece.seq] || calls[piece.call];
-    if (e) select(e);
+    list(bad.evidence).some(function (p) {
+      var e = (p.frame && frameOf(p)) || observations[p.seq] || calls[p.call];
+      if (e) select(e);
+      return e;
+    });
   }
 })();
 on(window, 'hashchange', function () { var e = byAnchor(); if (e && e !== chosen) jump(e); });

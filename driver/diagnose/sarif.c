@@ -31,11 +31,11 @@ uri(const char *text)
 
 /* There is no line of a source to point at: the Dockerfile, where there is one, else the image. */
 static json_t *
-locations(const struct cf_outcome *o, const char *id)
+locations(const struct cf_outcome *o, const char *group, const char *id)
 {
     char where[200];
 
-    (void)snprintf(where, sizeof where, "%s/%s", cf_outcome_group(id), id);
+    (void)snprintf(where, sizeof where, "%s/%s", group, id);
     return json_pack("[{s:{s:{s:o}, s:{s:i}}, s:[{s:s, s:s}]}]", "physicalLocation", "artifactLocation", "uri",
                      uri(o->place != NULL ? o->place : *o->reference != '\0' ? o->reference : o->name), "region", "startLine", 1,
                      "logicalLocations", "fullyQualifiedName", where, "kind", "function");
@@ -57,7 +57,7 @@ message(const char *text, const char *fix)
 }
 
 static json_t *
-rule(const char *id, const char *what)
+rule(const char *id, const char *says)
 {
     char name[100];
     size_t n = 0;
@@ -72,13 +72,13 @@ rule(const char *id, const char *what)
         is_start = false;
     }
     name[n] = '\0';
-    return json_pack("{s:s, s:s, s:{s:s+}, s:{s:s}}", "id", id, "name", name, "shortDescription", "text", what, id,
+    return json_pack("{s:s, s:s, s:{s:s}, s:{s:s}}", "id", id, "name", name, "shortDescription", "text", says,
                      "defaultConfiguration", "level", "error");
 }
 
 /* The index of rule `id`, made when it is new. */
 static size_t
-rule_index(json_t *rules, const char *id, const char *what)
+rule_index(json_t *rules, const char *id, const char *says)
 {
     json_t *known;
     size_t i;
@@ -86,20 +86,20 @@ rule_index(json_t *rules, const char *id, const char *what)
     json_array_foreach(rules, i, known)
         if (cf_str_same(cf_json_str(known, "id"), id))
             return i;
-    (void)json_array_append_new(rules, rule(id, what));
+    (void)json_array_append_new(rules, rule(id, says != NULL ? says : id));
     return json_array_size(rules) - 1;
 }
 
 static json_t *
-result(const struct cf_outcome *o, json_t *rules, const char *id, const char *level, json_t *text, json_t *properties)
+result(const struct cf_outcome *o, json_t *rules, const char *group, const char *id, const char *level, json_t *text,
+       json_t *properties)
 {
     char print[300];
-    bool is_finding = !cf_str_same(level, "error");
 
     (void)snprintf(print, sizeof print, "%s/%s", o->name, id);
     return json_pack("{s:s, s:I, s:s, s:o, s:o, s:{s:s}, s:o}", "ruleId", id, "ruleIndex",
-                     (json_int_t)rule_index(rules, id, is_finding ? "finding " : "check "), "level", level, "message", text,
-                     "locations", locations(o, id), "partialFingerprints", "check/v1", print, "properties", properties);
+                     (json_int_t)rule_index(rules, id, NULL), "level", level, "message", text,
+                     "locations", locations(o, group, id), "partialFingerprints", "check/v1", print, "properties", properties);
 }
 
 static json_t *
@@ -111,19 +111,19 @@ results(const struct cf_outcome *o, json_t *rules)
     json_array_foreach(o->checks, i, check)
     {
         const char *id = cf_json_str(check, "id");
-        (void)rule_index(rules, id, "check ");
+        (void)rule_index(rules, id, cf_json_str(check, "rule"));
         if (!cf_str_same(cf_json_str(check, "status"), "failed"))
             continue;
         evidence = json_object_get(check, "evidence");
         (void)json_array_append_new(
-            list, result(o, rules, id, "error", message(cf_json_str(check, "summary"), cf_json_str(check, "fix")),
+            list, result(o, rules, cf_outcome_group(check), id, "error", message(cf_json_str(check, "summary"), cf_json_str(check, "fix")),
                          json_pack("{s:s, s:O?}", "blame", o->blame, "evidence", evidence)));
     }
     json_array_foreach(json_object_get(o->result, "findings"), i, finding)
     {
         const char *id = cf_json_str(finding, "id");
         if (id != NULL && i < FINDINGS_MOST)
-            (void)json_array_append_new(list, result(o, rules, id, "note", message(cf_json_str(finding, "text"), NULL),
+            (void)json_array_append_new(list, result(o, rules, "FINDINGS", id, "note", message(cf_json_str(finding, "text"), NULL),
                                                      json_pack("{s:I}", "frame", cf_json_int(finding, "frame", 0))));
     }
     return list;

@@ -46,7 +46,7 @@ put_row(struct cf_buf *to, json_t *check)
 
     (void)cf_buf_addf(to, "| %s | ", is_good ? "\xe2\x9c\x85 passed" : is_skipped ? "\xe2\x9e\x96 skipped" : "\xe2\x9d\x8c **failed**");
     put_code(to, id);
-    (void)cf_buf_addf(to, " | %s | ", cf_outcome_group(id));
+    (void)cf_buf_addf(to, " | %s | ", cf_outcome_group(check));
     put(to, cf_json_str(check, "summary"));
     if (!is_good && !is_skipped && fix != NULL && *fix != '\0') {
         (void)cf_buf_adds(to, "<br>**fix:** ");

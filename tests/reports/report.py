@@ -54,7 +54,7 @@ def look_at_good(b):
     check("good: a click on a frame shows it", "Frame 2" in text(page, "#detail h2") and '"protocolVersion"' in text(page, "#detail .text"), text(page, "#detail")[:300])
     same("good: and marks it", chosen(page), "f2")
     same("good: and names it in the address", page.value("location.hash"), "#f2")
-    page.click("#checks .check:nth-child(3) .link")
+    page.click("#check-session_start button.link")
     check("good: a piece of evidence leads to its event", chosen(page) != "", "nothing chosen")
     page.click("button.phase")
     check("good: a phase opens to its steps", page.value("document.querySelector('button.phase').nextSibling.offsetHeight") > 20)
