@@ -22,7 +22,7 @@ _cfrunner() {
         words="$(_cfrunner_words "$program") --help --version"
     elif [ "$COMP_CWORD" = 2 ]; then
         case $command in
-            test) words=oci ;;
+            test) words='oci matrix' ;;
             validate) words='release observation acp-vectors oneshot-vectors result recording' ;;
             schema) words='admit check' ;;
             init) words='oneshot acp' ;;

@@ -8,6 +8,7 @@
 #include <uv.h>
 
 int cf_cli_test_oci(int argc, char **argv);
+int cf_cli_test_matrix(int argc, char **argv);
 int cf_cli_run(int argc, char **argv);
 int cf_cli_validate(int argc, char **argv);
 int cf_cli_replay(int argc, char **argv);

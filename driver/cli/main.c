@@ -35,7 +35,8 @@ static void
 usage(FILE *to)
 {
     fputs("usage: cfrunner COMMAND [flags]   (cfrunner COMMAND --help)\n\n"
-          "  test oci     does this harness image work? one report, one verdict\n",
+          "  test oci     does this harness image work? one report, one verdict\n"
+          "  test matrix  many of them: images x protocols x options, one table\n",
           to);
     for (size_t i = 0; i < CF_COUNT(commands); i++)
         fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].help);
@@ -80,6 +81,8 @@ main(int argc, char **argv)
     if (strcmp(argv[1], "test") == 0) {
         if (argc >= 3 && strcmp(argv[2], "oci") == 0)
             return cf_cli_test_oci(argc - 2, argv + 2);
+        if (argc >= 3 && strcmp(argv[2], "matrix") == 0)
+            return cf_cli_test_matrix(argc - 2, argv + 2);
         return unknown_command(argc >= 3 ? argv[2] : "test", argc, argv);
     }
     for (size_t i = 0; i < CF_COUNT(commands); i++)

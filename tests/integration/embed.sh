@@ -122,7 +122,7 @@ check "all of the flood came" jq -e '.observations == 12000 and .while_paused < 
 sed 's/\\-/-/g' driver/cli/cfrunner.1 >"$WORK/page"
 flags_of() { "$CF" "$@" 2>/dev/null | grep -oE '(^|[ ,(])--?[a-z][a-z-]*' | grep -oE -- '--?[a-z].*' | sort -u; }
 missing=$( { for c in "test oci" run; do flags_of $c --help-all; done
-    for c in ps reap init replay doctor; do flags_of $c --help; done
+    for c in "test matrix" ps reap init replay doctor; do flags_of $c --help; done
     for c in canonicalize validate keygen sign verify claims conformance; do flags_of correspond $c --help; done
     for c in init append list claims voice verify keys; do flags_of correspond journal $c --help; done
 } | sort -u | while read -r flag; do grep -qE -- "(^|[^a-z-])$flag([^a-z-]|$)" "$WORK/page" || echo "$flag"; done)
