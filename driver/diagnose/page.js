@@ -240,10 +240,23 @@ function evidence(check) {
     if (piece.seq !== undefined) event('s' + piece.seq, observations[piece.seq], piece.note);
     if (piece.frame) event('f' + piece.frame, frameOf(piece), piece.note);
     if (piece.call !== undefined) event('r' + piece.call, calls[piece.call], piece.note);
-    if (typeof piece.fact === 'string') link(line(piece.fact).split('/').pop(), null, piece.fact + ' = ' + piece.value + (piece.note ? ' \u00b7 ' + piece.note : ''));
+    if (typeof piece.fact === 'string') link(factName(piece.fact), function () { showFact(piece); }, piece.fact + ' = ' + piece.value + (piece.note ? ' \u00b7 ' + piece.note : ''));
     if (typeof piece.check === 'string') link(line(piece.check), toCheck(piece.check), piece.note);
   });
   return links.length > 8 ? links.slice(0, 8).concat(el('span.link.still', '+' + (links.length - 8))) : links;
+}
+/* The last step of a pointer; an index with what it counts. */
+function factName(pointer) {
+  var steps = line(pointer).split('/'), last = steps.pop();
+  return /^\d+$/.test(last) && steps.length ? steps.pop() + ' ' + last : last;
+}
+function showFact(piece) {
+  var value = parse(piece.value);
+  select(null);
+  $('detail').textContent = '';
+  fill($('detail'), [fill(el('div.top'), [visible(el('h2'), factName(piece.fact)), el('span.faint', 'a fact of the result')]),
+    pairs([['where', piece.fact], ['what it shows', piece.note]]), value !== null && typeof value === 'object' ? pretty(value) : raw(String(piece.value))]);
+  $('events').scrollIntoView({ block: 'start' });
 }
 function toCheck(id) {
   return function () {
@@ -648,16 +661,16 @@ function byAnchor() {
 }
 drawChips();
 setView('lanes');
+document.querySelector('.stage').classList.toggle('few', rows.length < 14);
 (function () {
-  var first = byAnchor(), bad = list(data.checks).find(function (c) { return c.status === 'failed' && evidence(c).length; });
+  var first = byAnchor(), bad = list(data.checks).find(function (c) { return c.status === 'failed'; });
   drawDetail(null);
   if (first) jump(first);
   else if (bad) {
-    list(bad.evidence).some(function (p) {
-      var e = (p.frame && frameOf(p)) || observations[p.seq] || calls[p.call];
-      if (e) select(e);
-      return e;
-    });
+    var at = null;
+    list(bad.evidence).some(function (p) { return (at = (p.frame && frameOf(p)) || observations[p.seq] || calls[p.call] || null); });
+    at = at || events.find(function (e) { return e.d2.colour === 'bad'; });
+    if (at) select(at);
   }
 })();
 on(window, 'hashchange', function () { var e = byAnchor(); if (e && e !== chosen) jump(e); });

@@ -35,7 +35,7 @@ struct cf_trace {
     uint64_t opened_ms, left_out;
     uint32_t turn;
     struct part head, tail;
-    bool head_is_full, has_begun;
+    bool head_is_full, knows_clock;
     struct phase phases[OPEN_PHASES];
     struct cf_lines errors;  /* stderr, by the line */
     struct cf_lines output;  /* a recorded one-shot's stdout */
@@ -395,14 +395,22 @@ now(const struct cf_trace *trace)
     return cf_clock_ms() - trace->opened_ms;
 }
 
+/* What the run stamps itself tells when its own clock began. */
+static void
+learn_clock(struct cf_trace *trace, uint64_t at_ms)
+{
+    uint64_t opened_ms = cf_clock_ms() - at_ms;
+
+    if (opened_ms < trace->opened_ms || !trace->knows_clock)
+        trace->opened_ms = opened_ms;
+    trace->knows_clock = true;
+}
+
 static void
 on_phase(void *user, const char *name, const char *step, uint64_t took_ms)
 {
     struct cf_trace *trace = user;
 
-    if (!trace->has_begun) /* the first phase begins as the run is opened: then our clock is the run's */
-        trace->opened_ms = cf_clock_ms();
-    trace->has_begun = true;
     put_phase(trace, name, step, now(trace), took_ms);
     if (trace->next.on_phase != NULL)
         trace->next.on_phase(trace->next.user, name, step, took_ms);
@@ -413,6 +421,7 @@ on_observation(void *user, const struct cf_observation *observation)
 {
     struct cf_trace *trace = user;
 
+    learn_clock(trace, observation->at_ms);
     cf_trace_observation(trace, observation);
     return trace->next.on_observation != NULL ? trace->next.on_observation(trace->next.user, observation) : CF_RUN_CONTINUE;
 }
@@ -422,6 +431,7 @@ on_frame(void *user, int from_harness, uint64_t number, uint64_t at_ms, const ch
 {
     struct cf_trace *trace = user;
 
+    learn_clock(trace, at_ms);
     cf_trace_frame(trace, from_harness != 0, number, at_ms, line, len);
     if (trace->next.on_frame != NULL)
         trace->next.on_frame(trace->next.user, from_harness, number, at_ms, line, len);

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# needs: network
 # The files that other programs read, each read by one: JUnit XML by xmllint, TAP by prove, SARIF by
 # Microsoft's schema, Markdown by cmark-gfm, the statement by ajv and another RFC 8785 writer.
 . tests/integration/lib.sh

@@ -69,12 +69,7 @@ fi
 
 # ---- looked at ---------------------------------------------------------------------------------------------
 if ! command -v chromium >/dev/null; then
-    (flock 9; DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND
-        install() { timeout 300 apt-get -q -y -o DPkg::Lock::Timeout=120 install --no-install-recommends chromium fonts-dejavu-core; }
-        install || { timeout 120 apt-get -q update; install; }) >"$WORK/apt" 2>&1 9>/run/lock/cfrunner-setup.lock
-fi
-if ! command -v chromium >/dev/null; then
-    echo "SKIPPED the page in a browser: chromium cannot be installed: $(tail -n 1 "$WORK/apt")"
+    echo "SKIPPED the page in a browser: no chromium (docker/engine/setup --test)"
 elif [ ! -e "$P/evil.html" ]; then
     echo "SKIPPED the page in a browser: it wants the hostile one too"
 else

@@ -56,6 +56,8 @@ def look_at_good(b):
     same("good: and names it in the address", page.value("location.hash"), "#f2")
     page.click("#check-session_start button.link")
     check("good: a piece of evidence leads to its event", chosen(page) != "", "nothing chosen")
+    page.click("#check-image_resolved button.link")
+    check("good: a fact is shown", "digest" in text(page, "#detail") and "sha256:" in text(page, "#detail"), text(page, "#detail"))
     page.click("button.phase")
     check("good: a phase opens to its steps", page.value("document.querySelector('button.phase').nextSibling.offsetHeight") > 20)
 
@@ -116,6 +118,7 @@ def look_at_bad(b):
     failed = [c for c in result["checks"] if c["status"] == "failed"]
     check("bad: says FAIL", "FAIL" in text(page, "#verdict"))
     same("bad: each failure with its fix", count(page, "#trouble .wrong"), len(failed))
+    check("bad: what went wrong is chosen", count(page, '.row[aria-selected="true"]') == 1)
     check("bad: the fix is there", failed[0]["fix"] in text(page, "#trouble"), text(page, "#trouble"))
     page.shot("bad-dark", full=True)
     check("bad: quiet", page.misdeeds() == [], page.misdeeds())
