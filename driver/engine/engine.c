@@ -1,6 +1,7 @@
 /*
- * An engine from open to closed, and its first conversation: ping, version, info. The API
- * version in use is the highest that both sides know; until it is known, requests carry none.
+ * An engine from open to closed, and its first conversation: ping, then version and info at
+ * once. The API version in use is the highest that both sides know; until it is known, requests
+ * carry none.
  */
 #include "base/clock.h"
 #include "base/str.h"
@@ -17,6 +18,9 @@ struct connecting {
     void *user;
     uint64_t until_ms;
     char api_max[16];
+    int pending;      /* version and info, asked at once */
+    bool has_failed;
+    struct cf_error why;
 };
 
 static void
@@ -24,9 +28,25 @@ connecting_end(struct connecting *c, const struct cf_error *err)
 {
     cf_engine_connect_fn *done = c->done;
     void *user = c->user;
+    struct cf_error why = {0};
 
+    if (err != NULL)
+        why = *err;
     free(c);
-    done(user, err != NULL ? -1 : 0, err);
+    done(user, err != NULL ? -1 : 0, err != NULL ? &why : NULL);
+}
+
+/* One of the two has been answered, and `err` says why it is of no use. What version says
+ * decides: an engine that is too old may not know what info asks for. */
+static void
+connecting_part(struct connecting *c, const struct cf_error *err, bool decides)
+{
+    if (err != NULL && (!c->has_failed || decides)) {
+        c->has_failed = true;
+        c->why = *err;
+    }
+    if (--c->pending == 0)
+        connecting_end(c, c->has_failed ? &c->why : NULL);
 }
 
 static int
@@ -40,15 +60,6 @@ ask(struct connecting *c, const char *method, const char *path, cf_engine_done_f
     if (strcmp(method, "HEAD") == 0)
         request.also_ok = 500; /* an unhealthy engine still says its version in the headers */
     return cf_engine_call(c->engine, &request, on_answer, c, NULL, err);
-}
-
-static void
-ask_or_end(struct connecting *c, const char *path, cf_engine_done_fn *on_answer)
-{
-    struct cf_error err = {0};
-
-    if (ask(c, "GET", path, on_answer, &err) < 0)
-        connecting_end(c, &err);
 }
 
 /* ---- versions --------------------------------------------------------------------------- */
@@ -151,12 +162,19 @@ on_info(void *user, int status, const struct cf_engine_reply *reply,
         err = &own;
         status = -1;
     }
-    if (status < 0) {
-        connecting_end(c, err);
-        return;
-    }
-    take_info(&c->engine->facts, reply->json);
-    connecting_end(c, NULL);
+    if (status == 0)
+        take_info(&c->engine->facts, reply->json);
+    connecting_part(c, status < 0 ? err : NULL, false);
+}
+
+static void
+ask_info(struct connecting *c)
+{
+    struct cf_error err = {0};
+
+    c->pending++;
+    if (ask(c, "GET", "/info", on_info, &err) < 0)
+        connecting_part(c, &err, false);
 }
 
 static void
@@ -168,20 +186,42 @@ on_version(void *user, int status, const struct cf_engine_reply *reply,
     struct cf_error own = {0};
 
     if (status < 0) {
-        connecting_end(c, err);
+        connecting_part(c, err, true);
         return;
     }
     const char *newest =
         c->api_max[0] != '\0' ? c->api_max : cf_json_str(reply->json, "ApiVersion");
     if (choose_version(c->engine, newest, cf_json_str(reply->json, "MinAPIVersion"), &own) <
         0) {
-        connecting_end(c, &own);
+        connecting_part(c, &own, true);
         return;
     }
     copy_fact(facts->version, sizeof facts->version, reply->json, "Version");
     copy_fact(facts->os, sizeof facts->os, reply->json, "Os");
     copy_fact(facts->arch, sizeof facts->arch, reply->json, "Arch");
-    ask_or_end(c, "/info", on_info);
+    if (c->api_max[0] == '\0') /* only now is it known how to ask */
+        ask_info(c);
+    connecting_part(c, NULL, true);
+}
+
+static void
+ask_version(struct connecting *c)
+{
+    struct cf_error err = {0};
+
+    c->pending = 1;
+    if (ask(c, "GET", "/version", on_version, &err) < 0) {
+        connecting_end(c, &err);
+        return;
+    }
+    if (c->api_max[0] == '\0')
+        return;
+    if (choose_version(c->engine, c->api_max, NULL, &err) == 0) {
+        ask_info(c);
+    } else { /* said when version is answered */
+        c->has_failed = true;
+        c->why = err;
+    }
 }
 
 /* ---- ping ------------------------------------------------------------------------------- */
@@ -226,7 +266,7 @@ on_ping_get(void *user, int status, const struct cf_engine_reply *reply,
         connecting_end(c, &own);
         return;
     }
-    ask_or_end(c, "/version", on_version);
+    ask_version(c);
 }
 
 /* Never connected at all? Then asking once more with GET says nothing new. */
@@ -243,7 +283,7 @@ on_ping_head(void *user, int status, const struct cf_engine_reply *reply,
     struct connecting *c = user;
 
     if (c->api_max[0] != '\0' && reply != NULL) {
-        ask_or_end(c, "/version", on_version);
+        ask_version(c);
         return;
     }
     if (status < 0 && !is_worth_asking_again(reply, err)) {

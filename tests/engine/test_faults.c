@@ -92,6 +92,8 @@ START_TEST(an_engine_above_what_we_know_is_refused)
 {
     static const struct fake_answer answers[] = {
         {"HEAD /_ping", OK "Api-Version: 1.99\r\nContent-Length: 0\r\n\r\n", 0, false, 0},
+        {"GET /v1.47/info",
+         "HTTP/1.1 400 Bad Request\r\n" BODY("{\"message\":\"too old\"}"), 0, true, 0},
         {"GET /version", OK BODY("{\"ApiVersion\":\"1.99\",\"MinAPIVersion\":\"1.90\"}"), 0,
          true, 0}};
     struct fault fault;
