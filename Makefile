@@ -231,6 +231,16 @@ $(B)/tests/harness/test_%: $(B)/tests/harness/test_%.o $(SUPPORT) $(HN_PARTS) $(
 	@echo "LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs check) $(LIBS)
 -include $(HN_PARTS:.o=.d)
 
+# ---- one job on many engines: the pool as a program, coordinator and worker -----------------
+CLUSTER_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard docker/cluster/*.c)))
+$(CLUSTER_OBJ): OURS += -Idocker/cluster
+$(B)/cfrunner-pool: $(CLUSTER_OBJ) $(foreach r,$(LIBROOMS),$(call archive,$(r))) $(B)/cf-init.o
+	@echo "LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LIBS)
+$(B)/tests/cluster/%.o: OURS += -Idocker/cluster
+$(B)/tests/cluster/test_%: $(B)/tests/cluster/test_%.o $(SUPPORT) $(B)/docker/cluster/ledger.o $(call archive,json) $(call archive,base)
+	@echo "LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs check) $(LIBS)
+-include $(CLUSTER_OBJ:.o=.d)
+
 # ---- end of harnesses ------------------------------------------------------------------
 
 # ---- tests, demo, fuzzers, benchmarks ---------------------------------------------------
@@ -252,13 +262,13 @@ test: setup
 	wait $$readers && [ $$built = 0 ]
 	docker/engine/with-engine tests/support/run-all $(B) $(B)/asan
 integration:
-	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses examples $(HELPERS)
+	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses examples $(HELPERS) $(B)/cfrunner-pool
 	docker/engine/with-engine tests/support/run-integration $(B)
 bench:
-	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses benches $(HELPERS) $(B)/tests/support/relay
+	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses benches examples $(HELPERS) $(B)/tests/support/relay
 	docker/engine/with-engine tests/bench/run $(B)
 .PHONY: tested asan-bins benches unit-bins
-tested: all harnesses examples unit-bins $(HELPERS) asan-bins
+tested: all harnesses examples unit-bins $(HELPERS) $(B)/cfrunner-pool asan-bins
 asan-bins:
 	@$(MAKE) --no-print-directory B=$(B)/asan CFLAGS="$(ASAN)" all harnesses examples unit-bins fuzz-replays $(HELPERS:$(B)/%=$(B)/asan/%) $(B)/asan/cf-init-sanitized
 
@@ -303,6 +313,13 @@ campaign:
 .PHONY: test-sdk
 test-sdk: $(B)/tests/support/relay
 	tests/sdk/run $(B)
+
+# Three engines in one swarm, one of them killed in the middle of a job; about a minute and a half.
+.PHONY: test-swarm
+test-swarm: setup
+	docker/engine/setup --engine
+	@$(MAKE) --no-print-directory -j$(JOBS) $(B)/cfrunner-pool $(B)/context/acp-script/Dockerfile
+	tests/cluster/swarm $(B)
 
 # Fuzzers: with clang they search (make fuzz FUZZ_S=60), with gcc they replay what is in fixtures.
 FUZZ_S   ?= 60

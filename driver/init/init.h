@@ -59,6 +59,7 @@ struct cf_stream_ops {
     void (*on_broken)(struct cf_stream *stream, int error);
     void (*on_free)(struct cf_stream *stream); /* frees what `user` holds */
     bool is_reset_discarding; /* after a reset go on reading, and throw it away */
+    bool is_pipe; /* a fill that brings less than it may has emptied it */
 };
 
 struct cf_stream {
@@ -70,7 +71,7 @@ struct cf_stream {
     void *user;
     struct cf_mux_bytes held; /* within credit, waits for the sink */
     bool is_readable, is_writable, is_ready, is_discarding, is_source_over, is_sink_over,
-        is_dead;
+        is_dead, is_hung_up;
     TAILQ_ENTRY(cf_stream) in_ready; /* sources that may have bytes, in turn */
     SLIST_ENTRY(cf_stream) in_dead;
 };

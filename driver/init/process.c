@@ -40,6 +40,7 @@ on_stdin_end(struct cf_stream *stream)
 }
 
 static const struct cf_stream_ops output_ops = {.fill = fill_from_pipe,
+                                                .is_pipe = true,
                                                 .is_reset_discarding = true};
 static const struct cf_stream_ops input_ops = {.drain = drain_to_pipe,
                                                .on_sink_end = on_stdin_end};

@@ -203,10 +203,21 @@ end_source(struct cf_stream *stream)
     end_when_done(stream);
 }
 
-static void
-note_fill(struct cf_stream *stream, ssize_t n)
+/* A pipe that gave less than was asked for is empty, and its next byte or its end is an event
+ * of its own; unless the end was in the event that brought us here. */
+static bool
+is_emptied(const struct cf_stream *stream, ssize_t n, size_t len)
 {
-    if (n > 0 || (n < 0 && errno == EINTR)) {
+    return n > 0 && (size_t)n < len && stream->ops->is_pipe && !stream->is_hung_up;
+}
+
+static void
+note_fill(struct cf_stream *stream, ssize_t n, size_t len)
+{
+    if (is_emptied(stream, n, len)) {
+        stream->is_readable = false;
+        set_ready(stream, false);
+    } else if (n > 0 || (n < 0 && errno == EINTR)) {
         set_ready(stream, false);
         set_ready(stream, true); /* to the end of the row */
     } else if (n == 0) {
@@ -228,7 +239,7 @@ discard(struct cf_stream *stream)
     if (n == 0)
         cf_stream_end(stream);
     else
-        note_fill(stream, n);
+        note_fill(stream, n, sizeof nowhere);
 }
 
 bool
@@ -254,7 +265,7 @@ cf_stream_pump(struct cf_init *init)
         return false;
     n = stream->ops->fill(stream, at, len);
     cf_mux_commit(&init->mux, &stream->channel, n > 0 ? (size_t)n : 0);
-    note_fill(stream, n);
+    note_fill(stream, n, len);
     return true;
 }
 
@@ -265,6 +276,8 @@ on_event(struct cf_init *init, struct cf_watch *watch, uint32_t events)
 {
     struct cf_stream *stream = cf_container_of(watch, struct cf_stream, watch);
 
+    if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+        stream->is_hung_up = true;
     if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
         cf_stream_mark_readable(stream);
     if ((events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) && stream->ops->drain != NULL) {

@@ -1,14 +1,16 @@
 /*
  * bench_acp: how fast updates of an ACP agent become observation lines.
  *
- *   make N FILE          writes a session's N session/update lines, 220 bytes each on average
- *   agent FILE           an agent that answers the handshake and, to a prompt, says FILE
- *   client AGENT FILE    runs that agent over pipes; wire, normalizer, grammar, NDJSON to
- * /dev/null feed FILE            the same from memory, without an agent jansson FILE each line
- * parsed and dumped by jansson, from memory
+ *   make N FILE             writes a session's N session/update lines, 250 bytes each on average
+ *   agent FILE              an agent that answers the handshake and, to a prompt, says FILE
+ *   client AGENT FILE       runs that agent over pipes; wire, normalizer, grammar, NDJSON to
+ *                           /dev/null
+ *   feed FILE               the same from memory, without an agent
+ *   jansson FILE            each line parsed and dumped by jansson, from memory
+ *   turn N PROGRAM ARG...   N times: that agent as a plain child, from fork to the prompt's answer
  *
- * The last three print "<updates> <bytes> <microseconds> <peak KiB>" and how many
- * observations.
+ * client, feed and jansson print "<updates> <bytes> <microseconds> <peak KiB> <observations>",
+ * turn the median's microseconds.
  */
 #include "base/clock.h"
 #include "observe/observe.h"
@@ -28,8 +30,7 @@
     "\",\"update\":{"
 #define OUT_BYTES (64 * 1024)
 
-/* ---- the stream --------------------------------------------------------------------------
- */
+/* ---- the stream ------------------------------------------------------------------------ */
 
 static void
 make_line(FILE *to, long i)
@@ -128,8 +129,7 @@ write_all(int fd, const char *bytes, size_t len)
     }
 }
 
-/* ---- the agent -----------------------------------------------------------------------------
- */
+/* ---- the agent ------------------------------------------------------------------------- */
 
 static int
 agent(const char *path)
@@ -159,8 +159,7 @@ agent(const char *path)
     return 0;
 }
 
-/* ---- the client ----------------------------------------------------------------------------
- */
+/* ---- the client ------------------------------------------------------------------------ */
 
 struct client {
     struct cf_acp *acp;
@@ -299,42 +298,97 @@ tell(const struct client *c, size_t bytes, uint64_t began_us)
            (unsigned long long)c->seq);
 }
 
-static int
-run_client(const char *program, const char *path)
+/* A child whose stdin and stdout are pipes of ours. */
+static void
+start(char *const *argv, int *ret_to, int *ret_from)
 {
-    static struct client c;
-    static char buffer[64 * 1024];
     int down[2], up[2];
-    size_t bytes = 0;
-    uint64_t began;
-    ssize_t n;
 
-    if (pipe(down) < 0 || pipe(up) < 0)
-        return 2;
+    if (pipe2(down, O_CLOEXEC) < 0 || pipe2(up, O_CLOEXEC) < 0)
+        exit(2);
     if (fork() == 0) {
         dup2(down[0], 0);
         dup2(up[1], 1);
-        close(down[1]);
-        close(up[0]);
-        execl(program, program, "agent", path, (char *)NULL);
+        execv(argv[0], argv);
         _exit(127);
     }
     close(down[0]);
     close(up[1]);
-    open_client(&c, down[1]);
-    began = cf_clock_us();
-    if (cf_acp_initialize(c.acp, NULL, NULL) < 0)
-        return 2;
-    while (!c.is_done && (n = read(up[0], buffer, sizeof buffer)) > 0) {
+    *ret_to = down[1];
+    *ret_from = up[0];
+}
+
+/* From initialize to the prompt's answer; returns the bytes that were read. */
+static size_t
+converse(struct client *c, int from_agent)
+{
+    static char buffer[64 * 1024];
+    size_t bytes = 0;
+    ssize_t n;
+
+    if (cf_acp_initialize(c->acp, NULL, NULL) < 0)
+        exit(2);
+    while (!c->is_done && (n = read(from_agent, buffer, sizeof buffer)) > 0) {
         bytes += (size_t)n;
-        if (cf_acp_feed(c.acp, buffer, (size_t)n) < 0)
-            return 2;
+        if (cf_acp_feed(c->acp, buffer, (size_t)n) < 0)
+            exit(2);
     }
-    flush(&c);
-    tell(&c, bytes, began);
-    close(down[1]);
+    flush(c);
+    if (!c->is_done)
+        exit(1);
+    return bytes;
+}
+
+static int
+run_client(char *program, char *path)
+{
+    static struct client c;
+    char verb[] = "agent", *argv[] = {program, verb, path, NULL};
+    int to, from;
+    uint64_t began;
+
+    start(argv, &to, &from);
+    open_client(&c, to);
+    began = cf_clock_us();
+    tell(&c, converse(&c, from), began);
+    close(to);
     wait(NULL);
-    return c.is_done ? 0 : 1;
+    return 0;
+}
+
+static int
+by_size(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+
+    return left < right ? -1 : left > right;
+}
+
+static int
+turns(size_t count, char *const *argv)
+{
+    uint64_t *took = calloc(count + 1, sizeof *took);
+    static struct client c;
+    int to, from;
+
+    for (size_t i = 0; i < count; i++) {
+        uint64_t began = cf_clock_us();
+        start(argv, &to, &from);
+        open_client(&c, to);
+        (void)converse(&c, from);
+        took[i] = cf_clock_us() - began;
+        close(to);
+        close(from);
+        close(c.sink);
+        wait(NULL);
+        cf_acp_free(c.acp);
+        cf_normalizer_free(c.normalizer);
+        cf_grammar_free(c.grammar);
+    }
+    qsort(took, count, sizeof *took, by_size);
+    printf("%llu\n", (unsigned long long)took[count / 2]);
+    free(took);
+    return 0;
 }
 
 static void
@@ -404,6 +458,8 @@ main(int argc, char **argv)
         return make_stream(atol(argv[2]), argv[3]);
     if (argc == 3 && strcmp(argv[1], "agent") == 0)
         return agent(argv[2]);
+    if (argc > 3 && strcmp(argv[1], "turn") == 0)
+        return turns(strtoul(argv[2], NULL, 10), argv + 3);
     if (argc == 4 && strcmp(argv[1], "client") == 0)
         return run_client(argv[2], argv[3]);
     if (argc == 3 && strcmp(argv[1], "feed") == 0)
@@ -411,6 +467,6 @@ main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "jansson") == 0)
         return with_jansson(argv[2]);
     fprintf(stderr, "usage: bench_acp make N FILE | agent FILE | client AGENT FILE | feed "
-                    "FILE | jansson FILE\n");
+                    "FILE | jansson FILE | turn N PROGRAM ARG...\n");
     return 2;
 }

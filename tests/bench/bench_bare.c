@@ -4,90 +4,13 @@
  * hello, end of input, wait's answer, remove. Blocking, one connection a call, no checks beyond
  * the status. What a whole run costs above this is ours.
  */
+#include "tests/bench/bare.h"
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
-
-static const char *socket_path;
-
-static void
-die(const char *what)
-{
-    fprintf(stderr, "bench_bare: %s\n", what);
-    exit(1);
-}
-
-static int
-dial(void)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", socket_path);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
-        die("connect");
-    return fd;
-}
-
-static void
-put(int fd, const void *bytes, size_t len)
-{
-    const char *at = bytes;
-
-    while (len > 0) {
-        ssize_t n = write(fd, at, len);
-        if (n <= 0)
-            die("write");
-        at += n;
-        len -= (size_t)n;
-    }
-}
-
-/* Reads the head; returns the status. */
-static int
-head(int fd)
-{
-    char text[8192];
-    size_t len = 0;
-
-    while (len < sizeof text - 1 && read(fd, text + len, 1) == 1) {
-        text[++len] = '\0';
-        if (len >= 4 && strcmp(text + len - 4, "\r\n\r\n") == 0)
-            return atoi(text + 9);
-    }
-    die("no answer");
-    return 0;
-}
-
-static int
-ask(const char *method, const char *path, const char *type, const void *body, size_t len)
-{
-    char text[1024];
-    int fd = dial();
-    int n = snprintf(text, sizeof text,
-                     "%s /v1.41%s HTTP/1.1\r\nHost: d\r\nConnection: close\r\nContent-Type: %s\r\nContent-Length: %zu\r\n\r\n",
-                     method, path, type, len);
-
-    put(fd, text, (size_t)n);
-    put(fd, body, len);
-    return fd;
-}
-
-static void
-done(int fd, int wanted)
-{
-    char rest[4096];
-
-    if (head(fd) != wanted)
-        die("status");
-    while (read(fd, rest, sizeof rest) > 0)
-        ;
-    close(fd);
-}
 
 static void
 octal(char *to, size_t size, unsigned long value)
@@ -126,7 +49,7 @@ make_tar(const char *path, size_t *ret_len)
     size_t len, at;
 
     if (file == NULL || init == NULL || tar == NULL)
-        die(path);
+        bare_die(path);
     len = fread(init, 1, 8 << 20, file);
     fclose(file);
     at = tar_entry(tar, ".cf/", '5', 0755, NULL, 0);
@@ -151,37 +74,33 @@ main(int argc, char **argv)
     int attach, wait;
 
     if (argc != 4)
-        die("usage: bench_bare SOCKET IMAGE CF_INIT");
-    socket_path = argv[1];
+        bare_die("usage: bench_bare SOCKET IMAGE CF_INIT");
+    bare_socket = argv[1];
     snprintf(name, sizeof name, "bench-bare-%d", (int)getpid());
     tar = make_tar(argv[3], &tar_len);
     snprintf(body, sizeof body, spec, argv[2]);
     snprintf(path, sizeof path, "/containers/create?name=%s", name);
-    done(ask("POST", path, "application/json", body, strlen(body)), 201);
+    bare_done(bare_ask("POST", path, "application/json", body, strlen(body)), 201);
     snprintf(path, sizeof path, "/containers/%s/archive?path=/", name);
-    done(ask("PUT", path, "application/x-tar", tar, tar_len), 200);
-    attach = dial();
-    snprintf(body, sizeof body,
-             "POST /v1.41/containers/%s/attach?stream=1&stdin=1&stdout=1&stderr=1 HTTP/1.1\r\nHost: d\r\n"
-             "Connection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n", name);
-    put(attach, body, strlen(body));
-    if (head(attach) != 101)
-        die("attach");
+    bare_done(bare_ask("PUT", path, "application/x-tar", tar, tar_len), 200);
+    snprintf(path, sizeof path, "/containers/%s/attach?stream=1&stdin=1&stdout=1&stderr=1",
+             name);
+    attach = bare_hijack(path, "");
     snprintf(path, sizeof path, "/containers/%s/wait?condition=next-exit", name);
-    wait = ask("POST", path, "application/json", "", 0);
-    if (head(wait) != 200)
-        die("wait");
+    wait = bare_ask("POST", path, "application/json", "", 0);
+    if (bare_head(wait) != 200)
+        bare_die("wait");
     snprintf(path, sizeof path, "/containers/%s/start", name);
-    done(ask("POST", path, "application/json", "", 0), 204);
+    bare_done(bare_ask("POST", path, "application/json", "", 0), 204);
     if (read(attach, &byte, 1) != 1)
-        die("no hello");
+        bare_die("no hello");
     shutdown(attach, SHUT_WR);
     while (read(attach, body, sizeof body) > 0)
         ;
     while (read(wait, body, sizeof body) > 0)
         ;
     snprintf(path, sizeof path, "/containers/%s?force=1&v=1", name);
-    done(ask("DELETE", path, "application/json", "", 0), 204);
+    bare_done(bare_ask("DELETE", path, "application/json", "", 0), 204);
     free(tar);
     return 0;
 }

@@ -5,8 +5,8 @@
  *     pool RELEASE_JSON OPTIONS_JSON PROMPT_JSON [runs=N] [at_once=N] [memory=BYTES]
  * [settle=1]
  *
- * One line of JSON a run, as they end: {"item","status","first_ms","took_ms"} (first_ms: from
- * opening it to its first observation), and last
+ * One line of JSON a run, as they end: {"item","status","first_ms","said_ms","took_ms"} (from
+ * opening it to its first observation, to its harness's last word, to nothing left of it), and last
  * {"runs","ok","failed","most_open","took_ms","first_ms":
  * {"p50","p99"},"teardown_proven"}. settle: begin when all warm sandboxes stand ready. SIGINT
  * or SIGTERM: no new runs, the open ones end in order; again: at once. Warm sandboxes and the
@@ -27,8 +27,8 @@ struct item { /* one run, from its opening to its end */
     struct supervisor *boss;
     struct cf_run *run; /* NULL: its place is free */
     unsigned number;
-    uint64_t opened_ns, first_ns;
-    bool is_ok, is_proven;
+    uint64_t opened_ns, first_ns, said_ns;
+    bool is_ok, is_proven, is_over;
 };
 
 struct supervisor {
@@ -68,6 +68,16 @@ on_observation(void *user, const struct cf_observation *o)
 }
 
 static void
+on_frame(void *user, int from_harness, uint64_t number, uint64_t at_ms, const char *line,
+         size_t len)
+{
+    struct item *item = user;
+
+    if (from_harness && !item->is_over)
+        item->said_ns = uv_hrtime();
+}
+
+static void
 on_ready(void *user)
 {
     struct item *item = user;
@@ -82,6 +92,7 @@ on_turn(void *user, uint32_t turn, const char *json, size_t len)
 {
     struct item *item = user;
 
+    item->is_over = true;
     item->is_ok = strstr(json, "\"outcome\":\"finished\"") != NULL;
     cf_run_close(item->run, 5000, NULL);
 }
@@ -105,9 +116,10 @@ on_run_closed(void *user)
     struct item *item = user;
     struct supervisor *boss = item->boss;
 
-    printf("{\"item\":%u,\"status\":\"%s\",\"first_ms\":%.1f,\"took_ms\":%.1f}\n",
+    printf("{\"item\":%u,\"status\":\"%s\",\"first_ms\":%.1f,\"said_ms\":%.1f,\"took_ms\":%.1f}\n",
            item->number, item->is_ok ? "ok" : "failed",
            item->first_ns != 0 ? (double)(item->first_ns - item->opened_ns) / 1e6 : -1.0,
+           item->said_ns != 0 ? (double)(item->said_ns - item->opened_ns) / 1e6 : -1.0,
            ms_since(item->opened_ns));
     boss->ok += item->is_ok;
     boss->failed += !item->is_ok;
@@ -125,6 +137,7 @@ open_run(struct supervisor *boss)
                                .abi_major = CF_ABI_MAJOR,
                                .abi_minor = CF_ABI_MINOR,
                                .on_observation = on_observation,
+                               .on_frame = on_frame,
                                .on_ready = on_ready,
                                .on_turn = on_turn,
                                .on_result = on_result,

@@ -57,6 +57,26 @@ cf "SIGKILL: reap" 0 reap --state-dir "$WORK/state"
 audit "SIGKILL, then reap"
 check "SIGKILL, then reap: no lock file is left" test -z "$(ls "$WORK/state/runs")"
 
+# One coordinator, one worker: the job of docker/cluster, without a swarm.
+export CFRUNNER_POOL_TOKEN=0123456789abcdef0123456789abcdef
+printf '%s' "$RELEASE" >"$WORK/release"; options acp-harness '{}' >"$WORK/options"
+for i in 1 2 3 4 5; do echo "{\"id\":\"item-$i\",\"prompt\":{\"text\":\"hello\"}}"; done >"$WORK/items"
+"$B/cfrunner-pool" --serve 127.0.0.1:0 --items "$WORK/items" --lease-ms 5000 --deadline 100 >"$WORK/list" 2>"$WORK/serve" & serving=$!
+listens() { grep -q ' at ' "$WORK/serve"; }
+await listens
+at=$(sed -n 's/.* at //p' "$WORK/serve")
+told() { curl -s -o /dev/null -w '%{http_code}' "http://$at$1" -H "Authorization: Bearer ${2-$CFRUNNER_POOL_TOKEN}" "${@:3}"; }
+check "without its secret nothing is said" test "$(told /state wrong)$(told /lease '' -d '{"worker":"x"}')" = 401401
+check "what is no question is refused" test "$(told /lease "$CFRUNNER_POOL_TOKEN" -d '{"worker":')$(told /lease "$CFRUNNER_POOL_TOKEN" -d '{}')$(told /nothing "$CFRUNNER_POOL_TOKEN" -d '{}')$(told /lease)" = 400400404405
+check "a lease that never was is gone" test "$(told /renew "$CFRUNNER_POOL_TOKEN" -d '{"lease":"x"}')$(told /result "$CFRUNNER_POOL_TOKEN" -d '{"lease":"0123456789abcdef0123456789abcdef","status":"done","result":{}}')" = 410410
+mine=$(curl -s "http://$at/lease" -H "Authorization: Bearer $CFRUNNER_POOL_TOKEN" -d '{"worker":"a stranger"}' | jq -r .item)
+if timeout -k 5 100 "$B/cfrunner-pool" --work "http://$at" --release "$WORK/release" --options "$WORK/options" --name w --at-once 3 >"$WORK/out" 2>"$WORK/err"; then ok "a worker does what is handed out"; else bad "a worker" "$(cat "$WORK/err" "$WORK/serve")"; fi
+wait $serving; got=$?
+check "an item whose lease ran out: exit 1 (was $got)" test $got = 1
+check "it is lost, the other four are done, each stands once" jq -es --arg m "$mine" '([.[] | .item // empty] | sort) == ["item-1","item-2","item-3","item-4","item-5"] and
+    ([.[] | select(.state == "lost") | .item] == [$m]) and ([.[] | select(.state == "done" and .worker == "w")] | length) == 4' "$WORK/list"
+audit "coordinator and worker"
+
 # Forty at once on one loop; beside them one floods, one floods a host that does not read, one is mute, and one run's
 # engine accepts and says nothing. Bounds are wide: what is shown is that nobody waits for anybody.
 if timeout -k 5 240 "$B/tests/plugin/host_many" "$CTX/acp-script" sandboxes=40 seconds=4 every=200 >"$WORK/out" 2>"$WORK/err"; then
