@@ -205,7 +205,7 @@ cf_flags_brief(const struct cf_flag *table, size_t count, FILE *to)
             continue;
         }
         width = snprintf(word, sizeof word, "%s%s", table[i].name, table[i].value != NULL ? "=" : "");
-        if (column + width + 1 > 79) {
+        if (column + width + 1 > 80) {
             fprintf(to, "\n ");
             column = 1;
         }

@@ -120,9 +120,9 @@ const struct cf_flag cf_launch_table[] = {
     {"--summary", CF_FLAG_TEXT, F(summary), "FILE.md", "as Markdown, added to FILE.md ($GITHUB_STEP_SUMMARY)"},
     {"--statement", CF_FLAG_TEXT, F(statement), "FILE", "as an in-toto test-result about the image; unsigned"},
     {"--print-plan", CF_FLAG_SWITCH, F(print_plan), NULL, "both documents, nothing is run"},
-    {"--plain", CF_FLAG_SWITCH, F(plain), NULL, "ASCII, no colour"},
+    {"--plain", CF_FLAG_SWITCH, F(plain), NULL, "ASCII, no colour, nothing painted over"},
     {"--quiet", CF_FLAG_SWITCH, F(quiet), NULL, "the verdict line only"},
-    {"-v", CF_FLAG_COUNT, F(verbose), NULL, "frames and findings; -vv: everything"},
+    {"-v", CF_FLAG_COUNT, F(verbose), NULL, "frames, calls, findings; -vv: everything, bytes too"},
     {"--help", CF_FLAG_SWITCH, F(help), NULL, "one screen"},
     {"--help-all", CF_FLAG_SWITCH, F(help_all), NULL, "each flag with what it does"},
 };

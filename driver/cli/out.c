@@ -1,5 +1,5 @@
 /*
- * stdout as the loop sees it. uv_fs_write runs on libuv's own pool, so a reader that stalls
+ * stdout (or stderr) as the loop sees it. uv_fs_write runs on libuv's own pool, so a reader that stalls
  * stalls nothing else, and the file description is not switched to non-blocking under the feet
  * of whoever shares it.
  */
@@ -10,6 +10,13 @@
 #define HIGH_BYTES (1u << 20)
 
 static void start_write(struct cf_out *out);
+
+static void
+drained(struct cf_out *out)
+{
+    if (out->on_drain != NULL)
+        out->on_drain(out->user);
+}
 
 static void
 on_written(uv_fs_t *req)
@@ -24,7 +31,7 @@ on_written(uv_fs_t *req)
         out->error = (int)-n;
         cf_buf_reset(&out->going);
         cf_buf_reset(&out->waiting);
-        out->on_drain(out->user);
+        drained(out);
         return;
     }
     out->gone += (size_t)n;
@@ -38,7 +45,7 @@ on_written(uv_fs_t *req)
     if (out->going.len > 0)
         start_write(out);
     else
-        out->on_drain(out->user);
+        drained(out);
 }
 
 static void
@@ -48,7 +55,7 @@ start_write(struct cf_out *out)
 
     out->write.data = out;
     out->busy = true;
-    if (uv_fs_write(out->loop, &out->write, 1, &buf, 1, -1, on_written) < 0) {
+    if (uv_fs_write(out->loop, &out->write, out->fd, &buf, 1, -1, on_written) < 0) {
         out->busy = false;
         out->failed = true;
     }
@@ -59,26 +66,39 @@ cf_out_init(struct cf_out *out, uv_loop_t *loop, void (*on_drain)(void *), void 
 {
     memset(out, 0, sizeof *out);
     out->loop = loop;
+    out->fd = 1;
     out->on_drain = on_drain;
     out->user = user;
 }
 
-bool
-cf_out_line(struct cf_out *out, const char *bytes, size_t len)
+static bool
+add(struct cf_out *out, const char *bytes, size_t len, const char *end)
 {
     struct cf_buf *to = out->busy ? &out->waiting : &out->going;
 
     if (out->failed)
         return false;
     (void)cf_buf_add(to, bytes, len);
-    (void)cf_buf_add(to, "\n", 1);
+    (void)cf_buf_adds(to, end);
     if (to->failed) {
         out->failed = true;
         return false;
     }
-    if (!out->busy)
+    if (!out->busy && to->len > 0)
         start_write(out);
     return out->waiting.len > HIGH_BYTES;
+}
+
+bool
+cf_out_bytes(struct cf_out *out, const char *bytes, size_t len)
+{
+    return add(out, bytes, len, "");
+}
+
+bool
+cf_out_line(struct cf_out *out, const char *bytes, size_t len)
+{
+    return add(out, bytes, len, "\n");
 }
 
 void

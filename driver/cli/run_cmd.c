@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct runner {
     const struct cf_launch_flags *flags;
@@ -58,6 +59,14 @@ on_phase(void *user, const char *name, const char *step, uint64_t took_ms)
 
     if (r->watch.on_phase != NULL)
         r->watch.on_phase(r->watch.user, name, step, took_ms);
+}
+
+static void
+on_progress(void *user, const char *what, const char *json, size_t len)
+{
+    struct runner *r = user;
+
+    r->watch.on_progress(r->watch.user, what, json, len);
 }
 
 static void
@@ -106,7 +115,7 @@ on_finding(void *user, const char *json, size_t len)
     if (r->watch.on_finding != NULL)
         r->watch.on_finding(r->watch.user, json, len);
     if (cf_str_same(id, "claim_overlap") || cf_str_same(id, "journal") || cf_str_same(id, "identity_exposed"))
-        fprintf(stderr, "cfrunner: %s: %s\n", id, cf_json_str(finding, "text"));
+        cf_eyes_say(&r->eyes, "cfrunner: %s: %s", id, cf_json_str(finding, "text"));
     json_decref(finding);
 }
 
@@ -399,9 +408,9 @@ on_result(void *user, const char *json, size_t len)
         r->exit_code = cf_diagnose_worse(r->exit_code, 130);
     if (error != NULL && r->eyes.verbose >= 0) {
         const char *fix = cf_json_str(error, "fix");
-        fprintf(stderr, "cfrunner: %s\n", cf_json_str(error, "message"));
+        cf_eyes_say(&r->eyes, "cfrunner: %s", cf_json_str(error, "message"));
         if (fix != NULL && *fix != '\0')
-            fprintf(stderr, "  fix: %s\n", fix);
+            cf_eyes_say(&r->eyes, "  fix: %s", fix);
     }
     if (cf_reports_write(&r->reports, "run", result, r->exit_code, r->flags->name) < 0)
         r->exit_code = cf_diagnose_worse(r->exit_code, 4);
@@ -504,6 +513,7 @@ start(struct runner *r, const struct cf_launch *launch, uv_loop_t *loop, struct 
                                .on_observation = on_observation,
                                .on_log = on_log,
                                .on_frame = r->watch.on_frame != NULL ? on_frame : NULL,
+                               .on_progress = r->watch.on_progress != NULL ? on_progress : NULL,
                                .on_stderr = on_stderr,
                                .on_call = on_call,
                                .on_finding = on_finding,
@@ -549,6 +559,7 @@ run_all(struct runner *r, const struct cf_launch *launch, struct cf_error *err)
     }
     cf_reports_abandon(&r->reports); /* of a run that never began */
     cf_out_release(&r->out);
+    cf_eyes_release(&r->eyes);
     (void)uv_loop_close(&loop);
     return status;
 }
@@ -602,7 +613,10 @@ cf_cli_run(int argc, char **argv)
             puts("launch flags: see cfrunner test oci --help; --help-all has each with its words");
         return 0;
     }
-    r.eyes.verbose = flags.quiet ? -1 : flags.verbose;
+    /* A block would be drawn over the observations where both go to the same terminal. */
+    r.eyes = (struct cf_eyes){.verbose = flags.quiet ? -1 : flags.verbose,
+                              .plain = flags.plain,
+                              .title = isatty(1) ? NULL : "cfrunner run"};
     if (status == 0 && flags.torture != NULL)
         status = cf_error_set(&err, CF_ERROR_CONFIG, 0, "--torture belongs to test oci: a run has no verdict to change");
     if (status == 0 && read_prompts(&r, &flags.prompts, &err) == 0 && read_schema(&r, flags.output_schema, &err) == 0 &&

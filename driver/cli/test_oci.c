@@ -3,6 +3,7 @@
 #include "cli/eyes.h"
 #include "cli/launch.h"
 #include "cli/reports.h"
+#include "cli/screen.h"
 
 #include "base/str.h"
 #include "diagnose/diagnose.h"
@@ -11,12 +12,8 @@
 
 #include "observe/recording.h"
 
-#include <langinfo.h>
-#include <locale.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 struct test {
     const struct cf_launch_flags *flags;
@@ -25,30 +22,21 @@ struct test {
     struct cf_torture *torture; /* with --torture: in its place */
     struct cf_signals signals;
     struct cf_reports reports;
+    json_t *result;
     int exit_code;
 };
-
-static int
-columns_of(int fd)
-{
-    struct winsize size;
-
-    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 40 ? (size.ws_col < 120 ? size.ws_col : 120) : 80;
-}
 
 static void
 write_report(const struct cf_launch_flags *flags, json_t *result)
 {
+    struct cf_screen screen;
     struct cf_buf page;
-    struct cf_report_style style = {.columns = 80, .verbose = flags->quiet ? -1 : flags->verbose};
+    struct cf_report_style style = {.verbose = flags->quiet ? -1 : flags->verbose, .record = flags->record};
 
-    if (!flags->plain) {
-        (void)setlocale(LC_CTYPE, "");
-        style.unicode = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-        style.color = isatty(1) && getenv("NO_COLOR") == NULL && !cf_str_same(getenv("TERM"), "dumb");
-        if (isatty(1))
-            style.columns = columns_of(1);
-    }
+    cf_screen_read(&screen, 1, flags->plain);
+    style.unicode = screen.unicode;
+    style.color = screen.color;
+    style.columns = cf_screen_page(&screen);
     cf_buf_init(&page, 0);
     cf_report_write(&page, result, &style);
     if (page.data != NULL)
@@ -109,11 +97,20 @@ on_done(void *user, json_t *result, int exit_code)
     test->diagnose = NULL;
     test->torture = NULL;
     test->exit_code = exit_code;
+    test->result = json_incref(result);
+    cf_signals_close(&test->signals);
+    cf_eyes_close(&test->eyes);
+}
+
+/* After the loop: what the eyes had on the terminal is gone, and this takes its place. */
+static void
+conclude(struct test *test)
+{
+    json_t *result = test->result;
+
     write_files(test, result);
     if (test->flags->record != NULL)
         add_verdict(test->flags->record, result, test->exit_code);
-    cf_signals_close(&test->signals);
-    cf_eyes_close(&test->eyes);
     if (test->flags->json) {
         char *text = cf_json_dump(result, NULL);
         (void)puts(text != NULL ? text : "{}");
@@ -123,6 +120,7 @@ on_done(void *user, json_t *result, int exit_code)
     }
     if (fflush(stdout) != 0 && test->exit_code == 0)
         test->exit_code = 4; /* a verdict that nobody could read is none */
+    json_decref(result);
 }
 
 static void
@@ -130,8 +128,7 @@ on_stop(void *user, int count)
 {
     struct test *test = user;
 
-    if (test->eyes.verbose >= 0)
-        fprintf(stderr, "cfrunner: interrupted, taking everything down%s\n", count > 1 ? " faster" : "");
+    cf_eyes_say(&test->eyes, "cfrunner: interrupted, taking everything down%s", count > 1 ? " faster" : "");
     if (test->diagnose != NULL)
         cf_diagnose_interrupt(test->diagnose, count > 1 ? 500 : 5000);
     if (test->torture != NULL)
@@ -141,10 +138,10 @@ on_stop(void *user, int count)
 static void
 on_trial(void *user, const char *id, const char *status, const char *summary, uint64_t took_ms)
 {
-    const struct test *test = user;
+    struct test *test = user;
 
-    if (test->eyes.verbose >= 0)
-        fprintf(stderr, "cfrunner: torture %-18s %-8s %s (%llu ms)\n", id, status, summary, (unsigned long long)took_ms);
+    cf_eyes_say(&test->eyes, "cfrunner: torture %-18s %-8s %s (%llu ms)", id, status, summary,
+                (unsigned long long)took_ms);
 }
 
 static int
@@ -204,6 +201,8 @@ run_test(struct test *test, const struct cf_launch *launch, char **retest, struc
     cf_signals_open(&test->signals, &loop, on_stop, test);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&loop);
+    cf_eyes_release(&test->eyes);
+    conclude(test);
     return 0;
 }
 
@@ -223,6 +222,7 @@ cf_cli_test_oci(int argc, char **argv)
     struct cf_launch launch = {0};
     struct cf_error err = {0};
     struct test test = {.flags = &flags, .exit_code = 4};
+    char title[140] = "cfrunner";
     int status;
 
     status = cf_flags_read(cf_launch_table, cf_launch_count, argc, argv, &flags, NULL, &err);
@@ -243,7 +243,10 @@ cf_cli_test_oci(int argc, char **argv)
         cf_launch_done(&launch);
         return status;
     }
-    test.eyes.verbose = flags.quiet ? -1 : flags.verbose;
+    if (status == 0)
+        (void)snprintf(title, sizeof title, "cfrunner test oci  %.80s  %.20s", flags.name,
+                       cf_json_str(launch.release, "protocol"));
+    test.eyes = (struct cf_eyes){.verbose = flags.quiet ? -1 : flags.verbose, .plain = flags.plain, .title = title};
     if (status == 0)
         status = run_test(&test, &launch, argv - 1, &err);
     for (int i = 1; i < argc; i++) /* reading may have stopped before it */

@@ -331,7 +331,7 @@ check_exchange(struct judge *j, const char *id)
     else if (!j->teardown_proven)
         not_proven(j, id);
     else
-        passed(j, id, "both nonces came through in %lld ms", (long long)cf_json_int(turn, "took_ms", 0));
+        passed(j, id, "both nonces through, in %lld ms", (long long)cf_json_int(turn, "took_ms", 0));
 }
 
 static void

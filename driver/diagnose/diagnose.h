@@ -80,6 +80,7 @@ struct cf_report_style {
     bool color, unicode;
     int columns;  /* 0: 80 */
     int verbose;  /* 0 report, -1 verdict line only, 1 and up: with findings and stderr */
+    const char *record; /* path of the recording, for the commands that it names; or NULL */
 };
 void cf_report_write(struct cf_buf *to, json_t *result, const struct cf_report_style *style);
 

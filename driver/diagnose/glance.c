@@ -55,6 +55,20 @@ put_line(const char *from, size_t len, bool is_cut, char *to, size_t size)
         (void)strcat(to, "\xe2\x80\xa6");
 }
 
+/* What of an update's inside `what` says already: its first member, when that is its kind. */
+static size_t
+kind_length(const char *update, size_t len)
+{
+    static const char key[] = "{\"sessionUpdate\":";
+    size_t k;
+
+    if (len < sizeof key || memcmp(update, key, sizeof key - 1) != 0)
+        return 0;
+    k = string_at(update + sizeof key - 1, update + len);
+    k += sizeof key - 1 + 2;
+    return k < len && update[k] == ',' ? k + 1 : 0;
+}
+
 /* "session/update tool_call", or what kind of answer it is; the part that is its own begins at the return. */
 static const char *
 name_frame(const char *line, size_t len, char *what, size_t size)
@@ -109,7 +123,7 @@ void
 cf_glance(const char *line, size_t len, size_t total, char *what, size_t what_size, char *text, size_t text_size)
 {
     const char *own;
-    size_t left;
+    size_t left, skip;
 
     if (len == 0) {
         what[0] = text[0] = '\0';
@@ -117,5 +131,11 @@ cf_glance(const char *line, size_t len, size_t total, char *what, size_t what_si
     }
     own = name_frame(line, len, what, what_size);
     left = value_length(own, len - (size_t)(own - line));
+    skip = kind_length(own, left);
+    if (skip > 0) { /* then its members alone are shown, without the braces around them */
+        own += skip;
+        left -= skip;
+        left -= left > 0 && own + left < line + len && own[left - 1] == '}';
+    }
     put_line(own, left, total > len && own + left == line + len, text, text_size);
 }

@@ -27,7 +27,9 @@ START_TEST(a_glance_shows_what_is_the_frames_own)
 {
     expect_glance("{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":"
                   "{\"sessionUpdate\":\"tool_call\",\"title\":\"a } b\"}}}",
-                  "session/update tool_call", "{\"sessionUpdate\":\"tool_call\",\"title\":\"a } b\"}");
+                  "session/update tool_call", "\"title\":\"a } b\"");
+    expect_glance("{\"method\":\"session/update\",\"params\":{\"update\":{\"a\":1,\"sessionUpdate\":\"x\"}}}", "session/update x",
+                  "{\"a\":1,\"sessionUpdate\":\"x\"}");
     expect_glance("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":1}}", "answer", "{\"protocolVersion\":1}");
     expect_glance("{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-1}}", "error answer", "{\"code\":-1}");
     expect_glance("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"a\":[1]}}", "initialize", "{\"a\":[1]}");

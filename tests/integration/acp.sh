@@ -495,9 +495,9 @@ done
 cp "$WORK/out" "$WORK/result.json"
 check "all: the result conforms to its schema" sh -c "'$CF' schema check --schema proto/diagnostic-result.schema.json '$WORK/result.json' | jq -e .valid"
 cf "everything declared, for eyes" 0 test oci "${AGENT[@]}" --plain
-says "all, for eyes" "subagents proven"
-says "all, for eyes" "interrupt not exercised"
-says "all, for eyes" "opt-in: --drain"
+check "all, for eyes: declared, exercised and proven" grep -qE '^ +\+ subagents +observed +yes +[0-9]+ started, all settled' "$WORK/out"
+check "all, for eyes: declared, not exercised" grep -qE '^ +- interrupt +cooperative +- +skipped: ' "$WORK/out"
+says "all, for eyes" "--drain"
 script exercise-steer
 cf "exercise-steer" 0 test oci "${SCRIPT[@]}" --json
 is "exercise-steer: delivered" "$(check_is steering_delivered passed)"
