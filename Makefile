@@ -6,6 +6,7 @@
 #   make unit         unit tests alone (no Engine);  make asan: the same under ASan and UBSan
 #   make integration  integration tests alone (an Engine must answer or be installable)
 #   make campaign RUNS=N SEED=S: faults of every kind beside normal runs, audited; all zeros or red
+#   make test-sdk, test-agents: the vendors' SDKs, and real agents; both need npm
 #   make bench        ratios, printed, never asserted;  make fuzz FUZZ_S=60: every fuzzer
 #   make setup        install the Debian packages that build and tests need
 .SUFFIXES:
@@ -320,6 +321,12 @@ test-swarm: setup
 	docker/engine/setup --engine
 	@$(MAKE) --no-print-directory -j$(JOBS) $(B)/cfrunner-pool $(B)/context/acp-script/Dockerfile
 	tests/cluster/swarm $(B)
+
+# Real agents from npm, unmodified, in the lane; npm and debootstrap fetch them once into build/agents.
+.PHONY: test-agents
+test-agents: all $(B)/tests/support/registry
+	tests/agents/fetch $(B)
+	CF_BUILD=$(B) docker/engine/with-engine tests/agents/lanes
 
 # Fuzzers: with clang they search (make fuzz FUZZ_S=60), with gcc they replay what is in fixtures.
 FUZZ_S   ?= 60

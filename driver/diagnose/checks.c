@@ -9,7 +9,6 @@
 #include "diagnose/rules.h"
 #include "diagnose/seen.h"
 #include "diagnose/trail.h"
-#include "diagnose/trail.h"
 #include "json/json.h"
 
 #include <stdarg.h>
@@ -200,6 +199,24 @@ base_url_fix(const struct judge *j)
     return fix != NULL ? fix : BASE_URL_FIX;
 }
 
+static const char *
+refusal_fix(const struct judge *j, json_t *refused)
+{
+    const char *hint = cf_json_str(refused, "hint");
+
+    return hint != NULL && *hint != '\0' ? hint : base_url_fix(j);
+}
+
+/* The answer of a call with the nonce cannot have come back. */
+static void
+fail_unanswered(struct judge *j, const char *id, json_t *call)
+{
+    char text[300];
+    const char *fix = cf_seen_unanswered(call, text, sizeof text);
+
+    failed(j, id, NULL, fix, "%s", text);
+}
+
 /* ---- the way to a session ---------------------------------------------------------------- */
 
 static bool
@@ -269,8 +286,8 @@ check_handshake(struct judge *j)
     if (!j->teardown_proven)
         not_proven(j, "initialize_handshake");
     else
-        passed(j, "initialize_handshake", "v1, agent %s %s", name != NULL ? name : "(unnamed)",
-               version != NULL ? version : "");
+        passed(j, "initialize_handshake", "v1, agent %s%s%s", name != NULL ? name : "unnamed",
+               version != NULL ? " " : "", version != NULL ? version : "");
     if (!has_phase(j, "session", &ms)) {
         fail_exchange(j, "session_start", "session/new");
         return false;
@@ -302,7 +319,8 @@ check_exchange(struct judge *j, const char *id)
     json_t *turn = cf_seen_turn(j->facts, 1), *seen = cf_seen_call(j->facts, 1, "nonce_seen"), *answered = cf_seen_call(j->facts, 1, "answered_nonce"),
            *refused = cf_seen_refused(j->facts), *error = cf_json_obj(turn, "error"), *any = cf_seen_call(j->facts, 1, NULL);
     bool is_finished = cf_str_same(cf_json_str(turn, "outcome"), "finished");
-    const char *hint = cf_json_str(refused, "hint"), *message = cf_json_str(error, "message");
+    bool is_said = cf_seen_said(j->facts, CF_ASK_EXCHANGE, j->facts->answer_nonce[CF_ASK_EXCHANGE]);
+    const char *message = cf_json_str(error, "message");
 
     point_turn(j, 1, answered != NULL ? answered : seen != NULL ? seen : any != NULL ? any : refused,
                answered != NULL  ? "its answer held the answer nonce"
@@ -317,15 +335,16 @@ check_exchange(struct judge *j, const char *id)
         failed(j, id, error != NULL ? error : run_error(j), any == NULL ? cf_seen_outside_fix(j->facts) : NULL, "%s",
                message != NULL ? message : error_text(j));
     else if (seen == NULL && any == NULL && refused != NULL)
-        failed(j, id, NULL, hint != NULL && *hint ? hint : base_url_fix(j), "the relay refused %s %s (%s)",
+        failed(j, id, NULL, refusal_fix(j, refused), "the relay refused %s %s (%s)",
                cf_json_str(refused, "method"), cf_json_str(refused, "path"), cf_json_str(refused, "refused"));
     else if (seen == NULL)
         failed(j, id, NULL, base_url_fix(j), "the prompt's nonce never reached the model relay: %s",
                any != NULL ? "calls came without it" : "no model call was made");
     else if (answered == NULL)
-        failed(j, id, NULL, "read the whole answer before closing the connection",
-               "the relay could not answer the call that carried the nonce");
-    else if (!cf_seen_said(j->facts, CF_ASK_EXCHANGE, j->facts->answer_nonce[CF_ASK_EXCHANGE]))
+        fail_unanswered(j, id, seen);
+    else if (!is_said && cf_seen_model_failed(j->facts->run))
+        fail_unanswered(j, id, answered);
+    else if (!is_said)
         failed(j, id, NULL, "put the model's answer into the output, word for word",
                "the model's answer nonce is not in the harness's messages: the answer was dropped");
     else if (!j->teardown_proven)
@@ -340,17 +359,19 @@ check_model_plane(struct judge *j)
     json_t *seen = cf_seen_call(j->facts, 1, "nonce_seen"), *refused = cf_seen_refused(j->facts);
     json_t *totals = cf_json_obj(j->facts->run, "model_totals");
 
-    if (cf_seen_turn(j->facts, 1) == NULL) {
+    /* Over ACP prompt_exchange has said that no call was made: one cause is one failure. */
+    if (cf_seen_turn(j->facts, 1) == NULL ||
+        (j->facts->is_acp && refused == NULL && cf_seen_call(j->facts, 1, NULL) == NULL)) {
         not_reached(j, "model_plane_reached");
         return;
     }
     point_call(j, seen != NULL ? seen : refused, seen != NULL ? "it held the prompt's nonce" : "refused");
     point_fact(j, "/model_totals/served", NULL);
     if (seen != NULL)
-        passed(j, "model_plane_reached", "%lld served, on %s", (long long)cf_json_int(totals, "served", 0),
-               cf_json_str(seen, "path"));
+        passed(j, "model_plane_reached", "%lld served, on %s%s", (long long)cf_json_int(totals, "served", 0),
+               cf_json_str(seen, "path"), cf_seen_model_failed(j->facts->run) ? ", none answered whole" : "");
     else if (refused != NULL)
-        failed(j, "model_plane_reached", NULL, base_url_fix(j), "only refused calls: %s %s (%s)",
+        failed(j, "model_plane_reached", NULL, refusal_fix(j, refused), "only refused calls: %s %s (%s)",
                cf_json_str(refused, "method"), cf_json_str(refused, "path"), cf_json_str(refused, "refused"));
     else
         failed(j, "model_plane_reached", NULL, base_url_fix(j), "the relay served no call with the prompt's nonce");
@@ -510,8 +531,9 @@ check_rule(struct judge *j, const json_t *row)
         skipped(j, id, "%s", is_opt_in ? "declared, opt-in: --drain asks for it" : summary);
     } else if (cf_str_same(status, "passed")) {
         passed(j, id, "%s", summary);
-    } else {
-        failed(j, id, NULL, NULL, "%s", summary);
+    } else { /* the turn's own error knows better than the rule what to do about its end */
+        bool is_end = cf_str_same(id, "terminal_observation");
+        failed(j, id, is_end ? cf_json_obj(cf_seen_turn(j->facts, 1), "error") : NULL, NULL, "%s", summary);
     }
 }
 

@@ -9,6 +9,7 @@
 #include "base/ids.h"
 #include "base/str.h"
 #include "diagnose/kept.h"
+#include "diagnose/seen.h"
 #include "diagnose/trail.h"
 #include "json/json.h"
 #include "schema/schema.h"
@@ -285,7 +286,7 @@ blame_of(json_t *run, int code)
     if (code == 3)
         return "engine";
     if (cf_str_same(blame, "author") || blame == NULL || cf_str_same(blame, "none"))
-        return "harness";
+        return cf_seen_model_failed(run) ? "upstream" : "harness";
     return blame;
 }
 

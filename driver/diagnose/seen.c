@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "json/json.h"
 
+#include <stdio.h>
 #include <string.h>
 
 json_t *
@@ -50,6 +51,57 @@ cf_seen_refused(const struct cf_diagnose_facts *facts)
             return call;
     }
     return NULL;
+}
+
+static bool
+is_models_failure(const json_t *call)
+{
+    return cf_json_str(call, "fault") != NULL || cf_json_int(call, "status", 200) >= 400;
+}
+
+bool
+cf_seen_model_failed(const json_t *run)
+{
+    json_t *call;
+    size_t i, seen = 0;
+
+    json_array_foreach(json_object_get(run, "model_calls"), i, call)
+    {
+        if (cf_json_int(call, "turn", 0) != 1 || cf_json_str(call, "refused") != NULL ||
+            !cf_json_bool(call, "nonce_seen", false))
+            continue;
+        if (!is_models_failure(call))
+            return false;
+        seen++;
+    }
+    return seen > 0;
+}
+
+const char *
+cf_seen_unanswered(const json_t *call, char *text, size_t size)
+{
+    const char *rule = cf_json_str(call, "rule"), *provider = cf_json_str(call, "provider"),
+               *fault = cf_json_str(call, "fault");
+    char who[120];
+
+    if (rule != NULL)
+        (void)snprintf(who, sizeof who, "rule %s of the model script", rule);
+    else
+        (void)snprintf(who, sizeof who, "%s", provider != NULL ? provider : "the replay model");
+    if (fault != NULL)
+        (void)snprintf(text, size, "the call with the nonce got no whole answer: %s broke it off (%s)", who, fault);
+    else if (is_models_failure(call))
+        (void)snprintf(text, size, "the call with the nonce was answered with an error: %s said %d", who,
+                       (int)cf_json_int(call, "status", 0));
+    else if (cf_json_bool(call, "aborted", false))
+        (void)snprintf(text, size, "the harness closed the connection in the middle of the answer to the call with the nonce");
+    else
+        (void)snprintf(text, size, "what %s answered to the call with the nonce held no answer nonce", who);
+    if (!is_models_failure(call))
+        return cf_json_bool(call, "aborted", false) ? "read the whole answer before closing the connection"
+                                                    : "put {answer} into what the model says to the main call";
+    return rule != NULL ? "nothing to mend in the harness: the model script asks for this"
+                        : "look at the provider: model_calls has its status and its fault";
 }
 
 /* What the harness's last words say of a client that went past the relay: nothing outside has a name or

@@ -20,6 +20,7 @@
 #define SUBAGENTS_MAX 10000u
 #define FILES_MAX 100000u
 #define FINDINGS_MAX 100u
+#define RESULT_TEXT_MAX (16u << 20)
 
 #define MINTED_SIZE 48 /* "subg_" + 32 + NUL, with room */
 
@@ -51,6 +52,7 @@ struct tool {
     const char *kind;        /* static */
     enum tool_status status;
     json_t *raw_input, *raw_output, *content, *locations;
+    struct cf_buf terminal;  /* what its command printed, where only _meta tells */
     char subagent[MINTED_SIZE];
     uint64_t turn, frame;
     bool is_announced;       /* a call, a permission or an unfinished update showed it first */

@@ -34,6 +34,7 @@ drop_bodies(struct tool *tool)
         json_decref(*bodies[i]);
         *bodies[i] = NULL;
     }
+    cf_buf_release(&tool->terminal);
 }
 
 static void
@@ -166,10 +167,31 @@ merge_kind(struct tool *tool, const char *word)
             tool->kind = kinds[i];
 }
 
+/* Agents that run commands of their own name a terminal that nobody created, and send what it
+ * prints piece by piece in _meta; codex and pi do. */
+static void
+add_terminal(struct cf_normalizer *n, struct tool *tool, json_t *meta)
+{
+    static const char *const places[] = {"terminal_output", "terminal_output_delta"};
+
+    for (size_t i = 0; i < CF_COUNT(places); i++) {
+        json_t *data = json_object_get(cf_json_obj(meta, places[i]), "data");
+        size_t room = RESULT_TEXT_MAX - tool->terminal.len;
+        const char *text = json_string_value(data);
+
+        if (text == NULL)
+            continue;
+        if (cf_buf_add(&tool->terminal, text,
+                       cf_utf8_cut(text, json_string_length(data), room)) < 0)
+            n->is_lost = true;
+    }
+}
+
 static void
 merge(struct cf_normalizer *n, struct tool *tool, json_t *call, const char *subagent)
 {
-    const char *vendor = tool_vendor_name(cf_json_obj(call, "_meta"));
+    json_t *meta = cf_json_obj(call, "_meta");
+    const char *vendor = tool_vendor_name(meta);
 
     replace_text(n, &tool->title, call, "title");
     if (cf_json_str(call, "name") != NULL)
@@ -187,6 +209,7 @@ merge(struct cf_normalizer *n, struct tool *tool, json_t *call, const char *suba
         replace_value(&tool->raw_input, json_object_get(call, "rawInput"));
     replace_value(&tool->raw_output, json_object_get(call, "rawOutput"));
     replace_value(&tool->content, cf_json_arr(call, "content"));
+    add_terminal(n, tool, meta);
     replace_value(&tool->locations, cf_json_arr(call, "locations"));
 }
 

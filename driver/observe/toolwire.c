@@ -14,7 +14,6 @@
 
 #define ID_UNITS_MAX 256u
 #define ID_KEPT_UNITS 200u
-#define RESULT_TEXT_MAX (16u << 20)
 
 /* FNV-1a: names an over-long id by all of its bytes. */
 static uint64_t
@@ -104,6 +103,8 @@ failure_text(const struct tool *tool, struct cf_buf *out)
     static const char *const places[] = {"message", "error", "details", "stderr"};
 
     content_text(tool->content, out);
+    if (out->len == 0 && tool->terminal.len > 0)
+        (void)cf_buf_add(out, tool->terminal.data, tool->terminal.len);
     if (out->len == 0 && json_is_string(tool->raw_output))
         (void)cf_buf_add(out, json_string_value(tool->raw_output),
                          json_string_length(tool->raw_output));
@@ -130,6 +131,8 @@ add_result(struct cf_normalizer *n, const struct tool *tool)
     content_text(tool->content, &text);
     if (text.len > 0) {
         obs_string(n, "result", text.data, text.len);
+    } else if (tool->terminal.len > 0) {
+        obs_string(n, "result", tool->terminal.data, tool->terminal.len);
     } else if (json_array_size(tool->content) > 0) {
         obs_tree(n, "result", tool->content);
     } else {

@@ -76,6 +76,8 @@ cf_call_finish(struct cf_call *call)
     TAILQ_REMOVE(&relay->calls, call, link);
     relay->call_count--;
     settle_rule(call);
+    if (call->row.is_aborted && call->is_sending)
+        call->row.usage = "partial"; /* its last count was not sent */
     if (call->forward != NULL)
         cf_forward_close(call);
     if (call->is_counted)
@@ -245,6 +247,7 @@ on_complete(void *user, struct cf_http_conn *http)
 
     if (call == NULL)
         return;
+    call->heard_ms = cf_clock_ms();
     switch (call->route.endpoint) {
     case CF_AT_ROOT:
         cf_call_reply_empty(call, 200);

@@ -97,7 +97,7 @@ struct cf_call {
     struct cf_relay *relay;
     struct cf_http_conn *http;
     struct cf_relay_call row; /* its texts point below */
-    uint64_t begun_ms;
+    uint64_t begun_ms, heard_ms; /* heard_ms: the request became whole, or the model spoke */
     char id[33], request_id[40];
     char path[201], method[16], model[CF_DIGEST_MODEL + 1], hint[CF_ROUTE_HINT];
     char served[CF_DIGEST_MODEL + 1];

@@ -328,6 +328,7 @@ on_body(void *user, const char *bytes, size_t len)
     if (!f->is_coded)
         cf_usage_feed(&f->reader, bytes, len);
     call->row.response_bytes += len;
+    call->heard_ms = cf_clock_ms();
     if (call->is_counted && !cf_govern_take_response(&call->relay->govern, len, hint)) {
         (void)snprintf(call->hint, sizeof call->hint, "%s", hint);
         call->row.fault = "cut";

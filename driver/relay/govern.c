@@ -215,7 +215,8 @@ cf_govern_allows(const struct cf_govern *g, const char *model, char hint[CF_GOVE
         is_listed = is_listed || cf_model_matches(json_string_value(name), model);
     if (!is_listed)
         (void)snprintf(hint, CF_GOVERN_HINT,
-                       "the model %.100s is not among those this run allows", model);
+                       "the model %.100s is not among those this run allows: --allow-model adds it",
+                       model);
     else if (g->caps.cost > 0 && price_of(g, model) == NULL)
         (void)snprintf(hint, CF_GOVERN_HINT,
                        "the cost of this run is capped, and the price table lacks %.100s",

@@ -424,6 +424,25 @@ cf_relay_calls_in_flight(const struct cf_relay *relay)
     return count;
 }
 
+uint64_t
+cf_relay_silence(const struct cf_relay *relay, uint64_t *ret_call)
+{
+    uint64_t now = cf_clock_ms(), longest = 0;
+    const struct cf_call *call;
+
+    TAILQ_FOREACH(call, &relay->calls, link)
+    {
+        bool waits = call->route.endpoint == CF_AT_MODEL && call->heard_ms != 0 &&
+                     !call->is_held &&
+                     cf_http_conn_waits(call->http) == CF_HTTP_WAITS_FOR_US;
+        if (!waits || now - call->heard_ms <= longest)
+            continue;
+        longest = now - call->heard_ms;
+        *ret_call = call->row.id;
+    }
+    return longest;
+}
+
 json_t *
 cf_relay_call_json(const struct cf_relay *relay, const struct cf_relay_call *call)
 {

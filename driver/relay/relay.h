@@ -46,7 +46,7 @@ struct cf_relay_call { /* one ledger row; borrowed until return */
     const char *fault;    /* what went wrong upstream, static: "resolve", "connect", "tls",
                              "silent", "stalled", "lost", "protocol", "deadline", "credential",
                              "disk" (ours: the body could not be kept), "cut" (a cap was
-                             reached); NULL: nothing */
+                             reached), "script" (a rule broke the answer off); NULL: nothing */
 };
 
 /* A dialect as the catalog has it. The relay finds its codec by name ("anthropic_messages",
@@ -157,6 +157,9 @@ void cf_relay_forget(struct cf_relay *relay, struct cf_http_conn *conn);
 void cf_relay_revoke(struct cf_relay *relay);
 /* Without the event streams of MCP servers, which stay open while nothing happens. */
 unsigned cf_relay_calls_in_flight(const struct cf_relay *relay);
+/* How long the model has told nothing to a call that waits for it with a client that reads: the
+ * longest such silence, in milliseconds, and that call's id. 0: no call waits so. */
+uint64_t cf_relay_silence(const struct cf_relay *relay, uint64_t *ret_call);
 /* One row as the ledger writes it; new reference, NULL out of memory. */
 json_t *cf_relay_call_json(const struct cf_relay *relay, const struct cf_relay_call *call);
 json_t *cf_relay_ledger(const struct cf_relay *relay); /* array of rows (at most 1,000 kept,

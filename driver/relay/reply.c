@@ -14,7 +14,8 @@ void
 cf_call_note_head(struct cf_call *call, int status)
 {
     call->row.status = status;
-    call->row.first_byte_ms = cf_clock_ms() - call->begun_ms;
+    call->heard_ms = cf_clock_ms();
+    call->row.first_byte_ms = call->heard_ms - call->begun_ms;
 }
 
 static void
@@ -160,10 +161,12 @@ end_with_error(struct cf_call *call)
     (void)cf_http_reply_end(call->http);
 }
 
-/* True when nothing more is to be sent; the call may be gone. */
+/* As its rule wants it; the call may be gone. */
 static void
 break_off(struct cf_call *call)
 {
+    call->row.fault = "script";
+    call->row.usage = "partial";
     switch (call->pace.how) {
     case CF_BREAK_ERROR:
         end_with_error(call);
@@ -202,6 +205,7 @@ cf_call_pump(struct cf_call *call)
         }
         call->body_at += len;
         call->row.response_bytes += len;
+        call->heard_ms = cf_clock_ms();
         call->events_sent += is_event && len == wanted;
         if (call->pace.gap_ms > 0 && call->body_at < call->body.len) {
             call->due_ms = cf_clock_ms() + call->pace.gap_ms;

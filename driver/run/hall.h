@@ -171,6 +171,7 @@ struct cf_run {
     struct cf_error error;   /* first failure of the run; kind NONE: none */
     char at[64];             /* the phase, and its step, entered last */
     bool engine_was_slow;    /* the whole deadline passed before there was a harness */
+    bool model_was_silent;   /* a turn's deadline passed while a call waited for the model */
     bool failure_told;       /* its observation is out */
     json_t *findings, *turns, *timings, *removed, *left, *isolation, *limits;
     json_t *image_json, *engine_json, *ledger, *relay_totals, *egress_json;

@@ -16,6 +16,8 @@ error_json(const struct cf_run *run, const struct cf_error *err)
 
     if (err->kind == CF_ERROR_DEADLINE && run->engine_was_slow)
         blame = CF_BLAME_ENGINE;
+    if (err->kind == CF_ERROR_TURN_DEADLINE && run->model_was_silent)
+        blame = CF_BLAME_UPSTREAM;
     if (err->kind == CF_ERROR_NONE)
         return json_null();
     return json_pack("{s:s, s:s, s:s, s:s, s:i, s:i}", "type", cf_error_type(err->kind), "message", err->text, "fix",

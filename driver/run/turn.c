@@ -54,11 +54,21 @@ static void
 on_turn_deadline(uv_timer_t *timer)
 {
     struct cf_run *run = timer->data;
+    unsigned long long limit_s = (run->options.turn_ms + 999) / 1000;
+    uint64_t call = 0, silent_ms = cf_relay_silence(run->relay, &call);
     struct cf_error why;
 
-    (void)cf_error_set(&why, CF_ERROR_TURN_DEADLINE, 0, "the turn did not end within %llu s",
-                       (unsigned long long)(run->options.turn_ms + 999) / 1000);
-    (void)cf_error_fix(&why, "raise --turn-timeout, or look where the harness waits (-v shows its last frames)");
+    /* Whoever waits for an answer through half of its turn is not the one who is late. */
+    run->model_was_silent = silent_ms >= run->options.turn_ms / 2;
+    if (run->model_was_silent) {
+        (void)cf_error_set(&why, CF_ERROR_TURN_DEADLINE, 0,
+                           "the turn did not end within %llu s: the model was silent for %llu s (call %llu)",
+                           limit_s, (unsigned long long)silent_ms / 1000, (unsigned long long)call);
+        (void)cf_error_fix(&why, "look at the provider or the model script, or raise --turn-timeout");
+    } else {
+        (void)cf_error_set(&why, CF_ERROR_TURN_DEADLINE, 0, "the turn did not end within %llu s", limit_s);
+        (void)cf_error_fix(&why, "raise --turn-timeout, or look where the harness waits (-v shows its last frames)");
+    }
     cf_hall_fail(run, &why);
 }
 

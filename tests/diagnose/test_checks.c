@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "base/utf8.h"
+#include "diagnose/seen.h"
 #include "json/json.h"
 #include "tests/support/unit.h"
 
@@ -124,7 +125,52 @@ START_TEST(an_answer_without_a_call_fails)
     json_array_clear(json_object_get(s.run, "model_calls"));
     judge(&s);
     ck_assert_str_eq(status(&s, "prompt_exchange"), "failed");
-    ck_assert_str_eq(status(&s, "model_plane_reached"), "failed");
+    ck_assert_str_eq(status(&s, "model_plane_reached"), "skipped"); /* one cause, one failure */
+    close_scene(&s);
+}
+END_TEST
+
+/* The one call became this; returns what prompt_exchange says of it. */
+static const char *
+after(struct scene *s, const char *changes)
+{
+    json_t *with = cf_json_parse(changes, strlen(changes), NULL, NULL);
+    json_t *check;
+    size_t i;
+
+    ck_assert(json_object_update(call_of(s), with) == 0);
+    json_decref(with);
+    judge(s);
+    ck_assert_str_eq(status(s, "model_plane_reached"), "passed");
+    json_array_foreach(s->checks, i, check)
+        if (strcmp(cf_json_str(check, "id"), "prompt_exchange") == 0)
+            return cf_json_str(check, "summary");
+    return "";
+}
+
+START_TEST(a_model_that_fails_is_not_blamed_on_the_harness)
+{
+    struct scene s;
+
+    open_scene(&s, true, "sorry");
+    ck_assert(!cf_seen_model_failed(s.run));
+    ck_assert_ptr_nonnull(strstr(after(&s, "{\"status\":400,\"rule\":\"no\",\"answered_nonce\":false}"),
+                                 "rule no of the model script said 400"));
+    ck_assert(cf_seen_model_failed(s.run));
+    ck_assert_ptr_nonnull(strstr(after(&s, "{\"status\":200,\"fault\":\"script\",\"answered_nonce\":true}"), "broke it off"));
+    ck_assert(cf_seen_model_failed(s.run));
+    ck_assert_ptr_nonnull(strstr(after(&s, "{\"rule\":null,\"provider\":\"acme\",\"fault\":\"stalled\"}"), "acme broke it off (stalled)"));
+    close_scene(&s);
+}
+END_TEST
+
+START_TEST(a_harness_that_leaves_in_the_middle_is)
+{
+    struct scene s;
+
+    open_scene(&s, true, "sorry");
+    ck_assert_ptr_nonnull(strstr(after(&s, "{\"status\":200,\"aborted\":true,\"answered_nonce\":false}"), "closed the connection"));
+    ck_assert(!cf_seen_model_failed(s.run));
     close_scene(&s);
 }
 END_TEST
@@ -285,7 +331,9 @@ END_TEST
 UNIT_MAIN("diagnose/checks", tcase_add_test(tc, both_nonces_are_needed_and_enough);
           tcase_add_test(tc, an_answer_in_two_messages_is_one_answer);
           tcase_add_test(tc, a_dropped_answer_fails_though_the_model_was_reached);
-          tcase_add_test(tc, an_answer_without_a_call_fails); tcase_add_test(tc, refused_calls_and_probes_prove_nothing);
+          tcase_add_test(tc, an_answer_without_a_call_fails);
+          tcase_add_test(tc, a_model_that_fails_is_not_blamed_on_the_harness);
+          tcase_add_test(tc, a_harness_that_leaves_in_the_middle_is); tcase_add_test(tc, refused_calls_and_probes_prove_nothing);
           tcase_add_test(tc, an_unproven_teardown_fails_what_it_had_seen);
           tcase_add_test(tc, what_was_not_reached_is_skipped_never_passed);
           tcase_add_test(tc, a_resume_that_knows_nothing_fails); tcase_add_test(tc, exit_codes_have_their_order);

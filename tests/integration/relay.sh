@@ -147,6 +147,20 @@ else
     echo "SKIPPED an upstream over TLS and HTTP/2: lighttpd with mod_openssl is not installed"
 fi
 
+# ---- what a harness claims to have used -----------------------------------------------------------------------
+printf '{"rules":[{"say":[{"text":"hi"}],"usage":{"input_tokens":11,"output_tokens":42}}]}' >"$WORK/counted"
+claims() { # NAME FINDINGS INPUT OUTPUT: an agent that asks once, for 11 and 42 tokens, and claims these
+    local usage="{\"inputTokens\":$3,\"outputTokens\":$4,\"totalTokens\":$(($3 + $4))}"
+    cf "$1" 0 run --name claims --build-context "$CTX/acp-script" --entrypoint /opt/script/bin/acp-script --protocol acp-v1 \
+        --arg=-e "--arg=$(printf 'handshake\nexpect session/prompt\nmodel\nchunk ${answer}\nsend %s\n' \
+            "{\"jsonrpc\":\"2.0\",\"id\":\${prompt_id},\"result\":{\"stopReason\":\"end_turn\",\"usage\":$usage}}")" \
+        --prompt x --model-script "$WORK/counted"
+    nd "$1: $2 finding(s)" "[.[-1].result.findings[] | select(.id == \"usage_differs\")] | length == $2"
+}
+claims "a claim that is right" 0 11 42
+claims "a claim that is wrong" 1 11 7
+says "a claim that is wrong" "claims 11 input and 7 output tokens for turn 1; the relay counted 11 and 42"
+
 # ---- caps ---------------------------------------------------------------------------------------------------
 door hello
 cf "a cap on calls" 1 run "${DOOR[@]}" --prompt a --prompt b --prompt c --max-calls 2

@@ -23,6 +23,29 @@ START_TEST(a_use_is_told_when_its_input_is_known)
 }
 END_TEST
 
+START_TEST(what_a_command_printed_may_stand_in_meta_alone)
+{
+    struct watch w;
+
+    watch_open_in_turn(&w, &nothing);
+    update(&w, CALL("a", "\"title\":\"ls\",\"status\":\"in_progress\",\"content\":[{\"type\":\"terminal\",\"terminalId\":\"a\"}]"));
+    update(&w, MORE("a", "\"_meta\":{\"terminal_output\":{\"data\":\"one\\n\",\"terminal_id\":\"a\"}}"));
+    update(&w, MORE("a", "\"status\":\"completed\",\"_meta\":{\"terminal_output_delta\":{\"data\":\"two\\n\"},\"terminal_exit\":{\"exit_code\":0}}"));
+    update(&w, CALL("b", "\"title\":\"no\",\"status\":\"failed\",\"content\":[{\"type\":\"terminal\",\"terminalId\":\"b\"}],"
+                         "\"_meta\":{\"terminal_output_delta\":{\"data\":\"not found\"},\"terminal_output\":7}"));
+    update(&w, CALL("c", "\"title\":\"own\",\"status\":\"completed\",\"rawOutput\":{\"n\":1},\"_meta\":{\"terminal_output\":{\"data\":\"x\"}}"));
+    finish(&w, "end_turn");
+    expect_said(&w, "tool_use@2 {\"tool_use_id\":\"a\",\"tool\":\"harness:other\",\"args\":{},\"provider_tool_name\":\"ls\"}\n"
+                    "tool_result@4 {\"tool_use_id\":\"a\",\"result\":\"one\\ntwo\\n\"}\n"
+                    "tool_use@5 {\"tool_use_id\":\"b\",\"tool\":\"harness:other\",\"args\":{},\"provider_tool_name\":\"no\"}\n"
+                    "tool_result@5 {\"tool_use_id\":\"b\",\"result\":\"not found\",\"error\":{\"type\":\"runtime.harness_failed\",\"message\":\"not found\"}}\n"
+                    "tool_use@6 {\"tool_use_id\":\"c\",\"tool\":\"harness:other\",\"args\":{},\"provider_tool_name\":\"own\"}\n"
+                    "tool_result@6 {\"tool_use_id\":\"c\",\"result\":{\"n\":1}}\n"
+                    "finished@7 {\"stop_reason\":\"end_turn\"}\n");
+    watch_close(&w);
+}
+END_TEST
+
 START_TEST(a_call_may_come_whole_or_never_get_anywhere)
 {
     struct watch w;
@@ -264,6 +287,7 @@ END_TEST
 
 UNIT_MAIN("observe/tools", tcase_add_test(tc, a_use_is_told_when_its_input_is_known);
           tcase_add_test(tc, a_call_may_come_whole_or_never_get_anywhere);
+          tcase_add_test(tc, what_a_command_printed_may_stand_in_meta_alone);
           tcase_add_test(tc, a_result_for_a_call_never_announced_fails_tool_correlation);
           tcase_add_test(tc, a_permission_announces_a_call);
           tcase_add_test(tc, a_known_id_in_the_same_turn_is_an_update_and_in_the_next_a_new_call);

@@ -298,12 +298,33 @@ START_TEST(streams_break_in_every_way_a_stream_can)
     ck_assert(!stage.client.is_whole);
     ck_assert_uint_eq(stage.client.body.len, 10);
     ck_assert_uint_eq(cf_relay_calls_in_flight(stage.world.relay), 1);
+    uint64_t call = 0, before = cf_relay_silence(stage.world.relay, &call);
+    (void)usleep(5000);
+    ck_assert_uint_gt(cf_relay_silence(stage.world.relay, &call), before);
+    ck_assert_uint_eq(call, stage.world.rows + 1);
     client_close(&stage.client);
+    ck_assert_uint_eq(cf_relay_silence(stage.world.relay, &call), 0);
+    ck_assert_str_eq(last_text(&stage.world, "fault"), "script");
+    ck_assert_str_eq(last_text(&stage.world, "usage"), "partial");
     ck_assert_uint_eq(cf_relay_calls_in_flight(stage.world.relay), 0);
     client_open(&stage.client, &stage.world);
     client_send(&stage.client, "POST", "/v1/chat/completions", KEY, STREAM_ASKS("reset"));
     ck_assert(stage.client.is_reset);
     ck_assert_uint_eq(stage.client.body.len, 10);
+    ck_assert_str_eq(last_text(&stage.world, "fault"), "script");
+    stage_close(&stage);
+}
+END_TEST
+
+START_TEST(a_client_that_leaves_has_usage_in_part_and_is_no_fault)
+{
+    struct stage stage;
+
+    stage_open(&stage, SAID("{\"say\":[{\"text\":\"abcdefgh\"}],\"chunk_bytes\":1,\"gap_ms\":10000}"));
+    client_send(&stage.client, "POST", "/v1/chat/completions", KEY, STREAM_ASKS("x"));
+    client_close(&stage.client);
+    ck_assert_str_eq(last_text(&stage.world, "usage"), "partial");
+    ck_assert_ptr_null(cf_json_str(stage.world.last, "fault"));
     stage_close(&stage);
 }
 END_TEST
@@ -458,7 +479,8 @@ UNIT_MAIN(
     tcase_add_test(tc, an_answer_that_ends_early_says_why_in_each_dialect);
     tcase_add_test(tc, errors_have_their_status_their_headers_and_the_dialects_body);
     tcase_add_test(tc, streams_break_in_every_way_a_stream_can);
-    tcase_add_test(tc, delays_gaps_and_small_writes_take_their_time);
+    tcase_add_test(tc, a_client_that_leaves_has_usage_in_part_and_is_no_fault);
+          tcase_add_test(tc, delays_gaps_and_small_writes_take_their_time);
     tcase_add_test(tc, a_step_that_its_client_did_not_get_is_met_again);
     tcase_add_test(tc, what_no_rule_fits_is_refused_when_the_script_says_so);
     tcase_add_test(tc, a_scripted_job_of_fal_takes_its_time_and_says_its_text);
