@@ -409,6 +409,28 @@ check_upstreams(const json_t *upstreams, struct cf_error *err)
     return 0;
 }
 
+/* ephemeral_zdr: what a run writes beside what is asked to be taken out (collect) would outlive it. */
+static int
+check_keeps_nothing(const struct cf_run_options *options, struct cf_error *err)
+{
+    const struct {
+        const char *path, *what, *flag;
+    } files[] = {
+        {options->record, "a recording", "--record"},
+        {options->ledger, "the ledger's file", "--ledger"},
+        {options->state_out, "a saved state", "--state-out"},
+    };
+
+    for (size_t i = 0; i < CF_COUNT(files); i++) {
+        if (files[i].path == NULL)
+            continue;
+        (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "%s outlives the run, and retention ephemeral_zdr keeps nothing",
+                           files[i].what);
+        return cf_error_fix(err, "leave out %s, or run with --retention durable", files[i].flag);
+    }
+    return 0;
+}
+
 int
 cf_run_options_decode(const char *json, size_t len, struct cf_run_options *options, struct cf_error *err)
 {
@@ -442,10 +464,8 @@ cf_run_options_decode(const char *json, size_t len, struct cf_run_options *optio
     options->has_pool = json_object_get(options->json, "pool") != NULL;
     if (options->state_in != NULL)
         options->continues = true;
-    if (options->record != NULL && options->is_ephemeral) {
-        (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "a recording outlives the run, and retention ephemeral_zdr keeps nothing");
-        return cf_error_fix(err, "leave out --record, or run with --retention durable");
-    }
+    if (options->is_ephemeral && check_keeps_nothing(options, err) < 0)
+        return -1;
     if (check_env(options->env, err) < 0 || check_files(options->files, err) < 0 ||
         check_config(options->config, err) < 0 || check_journal(options, err) < 0 ||
         check_upstreams(options->upstreams, err) < 0)

@@ -93,6 +93,11 @@ fi
 cf "ephemeral" 2 test oci "${ACP[@]}" --retention ephemeral_zdr --junit "$F/none-of-it.xml"
 says "ephemeral" "a report outlives the run"
 check "ephemeral: no file" test ! -e "$F/none-of-it.xml"
+for flag in ledger state-out; do
+    cf "ephemeral, --$flag" 2 test oci "${ONESHOT[@]}" --retention ephemeral_zdr "--$flag" "$F/none-of-it"
+    says "ephemeral, --$flag" "outlives the run"
+    check "ephemeral, --$flag: no file" test ! -e "$F/none-of-it"
+done
 cf "nowhere" 2 test oci "${ACP[@]}" --tap /nonexistent/a.tap
 says "nowhere" "--tap /nonexistent/a.tap"
 cf "twice the same" 2 test oci "${ACP[@]}" --tap "$F/same" --junit "$F/same"
