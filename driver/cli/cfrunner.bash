@@ -5,9 +5,9 @@ _cfrunner_words() { # the commands of a usage screen: lines that begin with two 
     "$@" --help 2>/dev/null | sed -nE 's/^  ([a-z][a-z-]*) .*/\1/p' | sort -u
 }
 
-_cfrunner_flags() {
-    { "$@" --help-all 2>/dev/null || "$@" --help 2>/dev/null; } | grep -oE '(^|[^a-z-])--?[a-z][a-z-]*' |
-        grep -oE -- '--?[a-z][a-z-]*$' | sort -u
+_cfrunner_flags() { # the first word of each line that begins with two spaces and a dash, and what usage names
+    { "$@" --help-all 2>/dev/null || "$@" --help 2>/dev/null; } | grep -oE '^  --?[a-z][a-z-]*|^usage:.*' |
+        grep -oE -- '[ [(|]--?[a-z][a-z-]*' | grep -oE -- '--?[a-z].*' | sort -u
 }
 
 _cfrunner() {

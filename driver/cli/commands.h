@@ -12,6 +12,7 @@ int cf_cli_test_matrix(int argc, char **argv);
 int cf_cli_run(int argc, char **argv);
 int cf_cli_validate(int argc, char **argv);
 int cf_cli_replay(int argc, char **argv);
+int cf_cli_why(int argc, char **argv);
 int cf_cli_init(int argc, char **argv);
 int cf_cli_catalog(int argc, char **argv);
 int cf_cli_doctor(int argc, char **argv);

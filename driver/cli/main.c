@@ -20,6 +20,7 @@ static const struct {
 } commands[] = {
     {"run", cf_cli_run, "one real run, observations as NDJSON on stdout"},
     {"replay", cf_cli_replay, "a recorded run again, without an engine: the same observations"},
+    {"why", cf_cli_why, "the story of one check or frame, from a recording"},
     {"validate", cf_cli_validate, "a release, an observation or a vector file"},
     {"schema", cf_cli_schema, "admit a JSON Schema, or check an instance against one"},
     {"correspond", cf_cli_correspond, "agent-correspondence/v0.1: events, claims, journal"},
