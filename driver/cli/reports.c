@@ -76,7 +76,8 @@ open_one(struct cf_reports *r, size_t i, const char *const *others, size_t other
 }
 
 int
-cf_reports_open(struct cf_reports *r, const struct cf_launch_flags *f, const json_t *options, struct cf_error *err)
+cf_reports_open(struct cf_reports *r, const struct cf_launch_flags *f, const struct cf_launch *launch,
+                struct cf_error *err)
 {
     const char *const paths[CF_REPORT_COUNT] = {f->report, f->junit, f->tap, f->sarif, f->summary, f->statement};
     const char *const others[] = {f->record, f->ledger, f->checkpoint_out};
@@ -101,7 +102,8 @@ cf_reports_open(struct cf_reports *r, const struct cf_launch_flags *f, const jso
     }
     if (!r->is_open)
         return 0;
-    r->mask = cf_mask_new(options);
+    r->release = launch != NULL ? launch->release : NULL;
+    r->mask = cf_mask_new(launch != NULL ? launch->options : NULL);
     r->trace = r->mask != NULL && f->report != NULL ? cf_trace_new(r->mask) : NULL;
     if (r->mask == NULL || (f->report != NULL && r->trace == NULL)) {
         cf_reports_abandon(r);
@@ -209,6 +211,7 @@ cf_reports_write(struct cf_reports *r, const char *command, const json_t *result
         fputs("cfrunner: no report could be made: out of memory\n", stderr);
         is_good = false;
     }
+    outcome.release = r->release;
     outcome.place = *r->place != '\0' ? r->place : NULL;
     for (size_t i = 0; is_good && i < CF_REPORT_COUNT; i++)
         if (r->paths[i] != NULL)

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct cf_launch;
 struct cf_launch_flags;
 struct cf_mask;
 struct cf_run_host;
@@ -25,15 +26,16 @@ struct cf_reports {
     bool is_new[CF_REPORT_COUNT], is_file[CF_REPORT_COUNT]; /* it was not there before; no pipe, no device */
     bool is_open, has_failed;
     char place[512];                    /* a path for tools that want one; "": none */
+    const json_t *release;              /* what is launched; NULL; borrowed */
     struct cf_mask *mask;               /* ours, while open */
     struct cf_trace *trace;             /* for --report; ours, while open; else NULL */
 };
 
-/* From the flags of a launch: opens and empties all (--summary is added to). `options` is the options
- * document, for what must be masked; borrowed while it is called. -1 (CF_ERROR_CONFIG): one cannot be
+/* From the flags of a launch: opens and empties all (--summary is added to). `launch` (NULL: there is
+ * none) is borrowed until they are written or abandoned: its options say what must be masked. -1 (CF_ERROR_CONFIG): one cannot be
  * written, two are the same, or nothing may outlive the run; then nothing is left open or newly made.
  * Without such a flag it does nothing. */
-CF_CHECKED int cf_reports_open(struct cf_reports *reports, const struct cf_launch_flags *flags, const json_t *options,
+CF_CHECKED int cf_reports_open(struct cf_reports *reports, const struct cf_launch_flags *flags, const struct cf_launch *launch,
                                struct cf_error *err);
 
 /* Lets the page hear what `host` hears (diagnose/trace.h); without --report it does nothing. */

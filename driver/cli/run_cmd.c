@@ -544,7 +544,7 @@ run_all(struct runner *r, const struct cf_launch *launch, struct cf_error *err)
     r->opened_ms = uv_now(&loop);
     r->watch.user = &r->eyes;
     cf_eyes_watch(&r->watch, &r->eyes);
-    if (cf_reports_open(&r->reports, r->flags, launch->options, err) < 0) {
+    if (cf_reports_open(&r->reports, r->flags, launch, err) < 0) {
         (void)uv_loop_close(&loop);
         return -1;
     }

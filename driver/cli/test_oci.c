@@ -187,7 +187,7 @@ run_test(struct test *test, const struct cf_launch *launch, char **retest, struc
     uv_loop_t loop;
 
     cf_eyes_watch(&events.watch, &test->eyes);
-    if (cf_reports_open(&test->reports, f, launch->options, err) < 0)
+    if (cf_reports_open(&test->reports, f, launch, err) < 0)
         return -1;
     cf_reports_listen(&test->reports, &events.watch);
     if (uv_loop_init(&loop) < 0)

@@ -24,6 +24,7 @@ struct cf_outcome {
     char digest[72];      /* sha256:..., or "" */
     char reference[300];  /* of the image as it was asked for, one line; "" */
     char made_at[21];     /* when, RFC 3339 */
+    const json_t *release; /* what was launched, where the result does not say; NULL; borrowed */
     const char *place;    /* a path for tools that want one (a Dockerfile); NULL; borrowed */
     size_t passed, failed, skipped;
 };

@@ -11,7 +11,8 @@
 
 #define FINDINGS_MOST 200
 
-/* A URI reference: what RFC 3986 leaves alone, '/' and ':' kept, the rest in percent. */
+/* A URI reference: what RFC 3986 leaves alone is kept, the rest in percent; a path from the root is a
+ * URI of its own, and one from here begins with a name. */
 static json_t *
 uri(const char *text)
 {
@@ -19,6 +20,9 @@ uri(const char *text)
     json_t *value;
 
     cf_buf_init(&made, 0);
+    while (cf_str_starts(text, "./"))
+        text += 2;
+    (void)cf_buf_adds(&made, *text == '/' ? "file://" : "");
     for (; *text != '\0'; text++) {
         unsigned char c = (unsigned char)*text;
         bool is_plain = c < 0x80 && (isalnum(c) || strchr("-._~/@", c) != NULL);
@@ -59,21 +63,8 @@ message(const char *text, const char *fix)
 static json_t *
 rule(const char *id, const char *says)
 {
-    char name[100];
-    size_t n = 0;
-    bool is_start = true;
-
-    for (const char *at = id; *at != '\0' && n + 1 < sizeof name; at++) {
-        if (!isalnum((unsigned char)*at)) {
-            is_start = true;
-            continue;
-        }
-        name[n++] = is_start ? (char)toupper((unsigned char)*at) : *at;
-        is_start = false;
-    }
-    name[n] = '\0';
-    return json_pack("{s:s, s:s, s:{s:s}, s:{s:s}}", "id", id, "name", name, "shortDescription", "text", says,
-                     "defaultConfiguration", "level", "error");
+    return json_pack("{s:s, s:{s:s}, s:{s:s}}", "id", id, "shortDescription", "text", says, "defaultConfiguration", "level",
+                     "error");
 }
 
 /* The index of rule `id`, made when it is new. */

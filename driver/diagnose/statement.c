@@ -41,7 +41,9 @@ canonical(const json_t *value, size_t *ret_len)
 static json_t *
 release_descriptor(const struct cf_outcome *o)
 {
-    json_t *release = cf_json_obj(cf_json_obj(o->result, "declared"), "release"), *made;
+    const json_t *said = cf_json_obj(cf_json_obj(o->result, "declared"), "release"),
+                 *release = o->release != NULL ? o->release : said;
+    json_t *made;
     unsigned char hash[crypto_hash_sha256_BYTES];
     char hex[2 * sizeof hash + 1];
     size_t len = 0;

@@ -78,6 +78,7 @@ for name in good run bad; do
     check "statement, $name: canonical" sh -c "'$CF' correspond canonicalize <'$F/$name.statement' | cmp - '$F/$name.statement'"
 done
 check "statement: the release's digest" test "$(jq -cS .declared.release "$F/good.json" | tr -d '\n' | sha256sum | cut -d' ' -f1)" = "$(jq -r '.predicate.configuration[] | select(.name == "release").digest.sha256' "$F/good.statement")"
+check "statement, run: a release's digest too" jq -e '.predicate.configuration[] | select(.name == "release").digest.sha256 | test("^[0-9a-f]{64}$")' "$F/run.statement"
 mkdir -p "$B/readers"; cp tests/reports/* "$B/readers/"
 if ! command -v npm >/dev/null || ! command -v node >/dev/null; then echo "SKIPPED other readers of SARIF and of the statement: node or npm is missing"
 elif [ ! -d "$B/readers/node_modules/canonicalize" ] && ! timeout 90 npm --prefix "$B/readers" --fetch-retries=0 install --no-audit --no-fund >"$WORK/npm" 2>&1; then
