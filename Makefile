@@ -310,6 +310,21 @@ campaign:
 	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses $(B)/tests/support/registry $(B)/tests/support/spoil
 	tests/campaign/campaign $(B) $(RUNS) $(SEED)
 
+# What takes minutes: dockerd killed, stopped and starved, its shim and its containers taken away, every
+# request of a story spoiled in every way, 10 GiB of output. No part of `make test`.
+.PHONY: test-faults
+test-faults:
+	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses $(B)/tests/support/registry $(B)/tests/support/spoil $(B)/tests/sandbox/test_live_faults
+	CF_TEST_DIR=tests/slow docker/engine/with-engine tests/support/run-integration $(B)
+
+# The integration tests against the API socket of Debian's Podman, as root; installs it.
+# What is dockerd's own (its processes, its classic builder's steps) is left out by name.
+PODMAN_TESTS ?= diagnostic run bad-input signals honest
+.PHONY: test-podman
+test-podman:
+	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses examples $(HELPERS)
+	tests/support/with-podman tests/support/run-integration $(B) $(PODMAN_TESTS)
+
 # The vendors' SDKs against the relay; needs npm, so it is no part of `make test`.
 .PHONY: test-sdk
 test-sdk: $(B)/tests/support/relay

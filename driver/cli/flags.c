@@ -2,6 +2,7 @@
 #include "cli/flags.h"
 
 #include "base/str.h"
+#include "base/utf8.h"
 
 #include <math.h>
 #include <string.h>
@@ -77,6 +78,11 @@ take_value(const struct cf_flag *flag, const char *value, void *target, struct c
     struct cf_flag_list *list = to;
     char *end;
 
+    /* Values go into documents, and what is no text would be lost on the way there. */
+    if (!cf_utf8_is_valid(value, strlen(value))) {
+        (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "%s: %.100s is not UTF-8", flag->name, value);
+        return cf_error_fix(err, "a name in another encoding can be reached by a link with a plain name");
+    }
     switch (flag->kind) {
     case CF_FLAG_TEXT:
         if (*(const char **)to != NULL)

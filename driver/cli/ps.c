@@ -31,7 +31,8 @@ static const struct cf_flag table[] = {
 
 struct holding {
     struct holding_flags flags;
-    bool is_reap;
+    bool is_reap, is_told, is_leaving, is_interrupted;
+    struct cf_signals signals;
     uv_loop_t loop;
     struct cf_engine *engine;
     struct cf_owner *owner;
@@ -91,6 +92,25 @@ on_engine_closed(void *user)
     struct holding *h = user;
 
     h->engine = NULL;
+    cf_signals_close(&h->signals);
+}
+
+/* Also ends what is under way: a sweep then reports what it has. Once. */
+static void
+leave(struct holding *h)
+{
+    if (!h->is_leaving)
+        cf_engine_close(h->engine, on_engine_closed, h);
+    h->is_leaving = true;
+}
+
+static void
+on_stop(void *user, int count)
+{
+    struct holding *h = user;
+
+    h->is_interrupted = true;
+    leave(h);
 }
 
 static void
@@ -104,6 +124,7 @@ on_report(void *user, int status, json_t *report, const struct cf_error *err)
         h->err = *err;
         h->exit_code = err->kind == CF_ERROR_TEARDOWN ? 4 : 3;
     }
+    h->is_told = true;
     if (h->flags.json) {
         text = cf_json_dump(report, NULL);
         puts(text != NULL ? text : "{}");
@@ -119,7 +140,7 @@ on_report(void *user, int status, json_t *report, const struct cf_error *err)
             puts("nothing held");
         }
     }
-    cf_engine_close(h->engine, on_engine_closed, h);
+    leave(h);
 }
 
 static void
@@ -136,7 +157,7 @@ on_connected(void *user, int status, const struct cf_error *err)
     }
     if (status < 0) {
         h->exit_code = 3;
-        cf_engine_close(h->engine, on_engine_closed, h);
+        leave(h);
     }
 }
 
@@ -148,8 +169,9 @@ hold(struct holding *h)
     if (cf_owner_open(h->flags.state_dir, &h->owner, &h->err) < 0 ||
         cf_engine_open(&h->loop, &options, &h->engine, &h->err) < 0)
         return -1;
+    cf_signals_open(&h->signals, &h->loop, on_stop, h);
     if (cf_engine_connect(h->engine, 15000, on_connected, h, &h->err) < 0) {
-        cf_engine_close(h->engine, on_engine_closed, h);
+        leave(h);
         h->exit_code = 3;
     }
     (void)uv_run(&h->loop, UV_RUN_DEFAULT);
@@ -176,8 +198,14 @@ command(bool is_reap, int argc, char **argv)
         h.exit_code = 2;
     cf_owner_close(h.owner);
     (void)uv_loop_close(&h.loop);
+    if (h.is_interrupted) {
+        h.exit_code = 130;
+        (void)cf_error_set(&h.err, CF_ERROR_CANCELED, 0, "interrupted");
+    }
     if (h.err.kind != CF_ERROR_NONE)
-        cf_eyes_error(&h.err);
+        (void)cf_cli_refuse(&h.err, h.exit_code, h.flags.json && !h.is_told);
+    if (fflush(stdout) != 0 && h.exit_code == 0)
+        h.exit_code = 4; /* a list that nobody could read is none */
     return h.exit_code;
 }
 

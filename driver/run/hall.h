@@ -180,6 +180,9 @@ struct cf_run {
     uint64_t teardown_began_ms, took_ms[CF_ROW_COUNT];
     unsigned findings_dropped;
     bool teardown_proven;
+    struct cf_error suspicion; /* what a deadline would be called, while the sandbox is harked for */
+    uint32_t heard_turn; /* which turn's; of a handshake, which step's */
+    const char *teardown_host; /* of the sandbox; NULL: there was none */
     char *failure_tail;      /* last lines of a failed build, or of cf-init's own words */
     json_t *exit_facts;
 };

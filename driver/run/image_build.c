@@ -255,6 +255,7 @@ on_built(void *user, int status, const struct cf_build_result *result,
     snprintf(image->last_image, sizeof image->last_image, "%s", result->last_image);
     image->was_cut_off =
         status < 0 && err->kind != CF_ERROR_CONFIG; /* canceled, or the stream was lost */
+    image->was_lost = image->was_cut_off && err->code == 0; /* the engine refused nothing */
     if (result->image_id != NULL)
         snprintf(image->built_id, sizeof image->built_id, "%s", result->image_id);
     if (cf_str_copy(&image->tail, result->tail, NULL) < 0)

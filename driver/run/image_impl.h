@@ -46,6 +46,7 @@ struct cf_image {
     json_t *made; /* {id or its beginning: true} of what the build stream named */
     char *bases_auth;              /* X-Registry-Config, or NULL */
     char *tail;                    /* last lines of the build */
+    bool was_lost; /* no answer to the build was ever read */
     bool build_begun, was_cut_off; /* a canceled build's last step may still come to its end */
     char open_step[16], open_container[80], last_image[80]; /* of a build that was cut off */
     struct cf_image_sweep *sweep;

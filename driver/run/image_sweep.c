@@ -10,7 +10,8 @@
  * An engine whose build was canceled still ends the step it was at, and commits it. Removing
  * its parent before that would hide it for good; so the step is waited for, within a bound:
  * until its container is gone, or, for a step without one (COPY, ADD), until its image is
- * there.
+ * there. Of a build whose answer was lost nothing was read at all: then whatever container bears
+ * the run's label is waited for, and for some time that one appears.
  */
 #include "base/clock.h"
 #include "base/str.h"
@@ -28,8 +29,9 @@
 struct cf_image_sweep {
     struct cf_image *image;
     void (*done)(struct cf_image *image);
-    uint64_t until_ms, began_ms, quiet_until_ms;
+    uint64_t until_ms, began_ms, quiet_until_ms, most_quiet_ms;
     bool is_quiet;
+    json_t *containers; /* the build's own, as listed last; NULL: not listed */
     json_t *victims; /* [{"ref","id"}...] of this pass, and how far it is */
     size_t at;
     int passes;
@@ -144,6 +146,7 @@ on_pause_closed(uv_handle_t *handle)
     void (*done)(struct cf_image *) = sweep->done;
 
     json_decref(sweep->victims);
+    json_decref(sweep->containers);
     free(sweep);
     image->sweep = NULL;
     done(image);
@@ -153,7 +156,19 @@ static void
 finish(struct cf_image_sweep *sweep, bool proven)
 {
     struct cf_image *image = sweep->image;
+    json_t *container;
+    size_t i;
 
+    json_array_foreach(sweep->containers, i, container) {
+        const char *id = cf_json_str(container, "Id");
+        char command[120];
+        proven = false;
+        snprintf(command, sizeof command, "docker rm -f -v %.80s", id != NULL ? id : "");
+        json_array_append_new(image->left,
+                              json_pack("{s:s, s:s, s:s, s:s, s:s}", "kind", "container", "id",
+                                        id != NULL ? id : "", "name", "", "why",
+                                        "a step of the build still has it", "remove", command));
+    }
     image->proven = proven;
     if (image->events.on_step != NULL)
         image->events.on_step(image->user, "remove image", cf_clock_ms() - sweep->began_ms);
@@ -369,14 +384,38 @@ on_step_container(void *user, int status, const struct cf_engine_reply *reply,
     uv_timer_start(&sweep->pause, on_pause, status < 0 ? 0 : PAUSE_MS, 0);
 }
 
+static void
+on_containers(void *user, int status, const struct cf_engine_reply *reply,
+              const struct cf_error *err)
+{
+    struct cf_image_sweep *sweep = user;
+    struct cf_error own = {0};
+    uint64_t until_ms = cf_clock_ms() + QUIET_MS / 4;
+
+    sweep->image->call = NULL;
+    json_decref(sweep->containers);
+    sweep->containers = status == 0 && json_is_array(reply->json) ? json_incref(reply->json) : NULL;
+    /* One is there: its step goes on, and the next may follow. */
+    if (json_array_size(sweep->containers) > 0 && sweep->quiet_until_ms < until_ms)
+        sweep->quiet_until_ms = until_ms < sweep->most_quiet_ms ? until_ms : sweep->most_quiet_ms;
+    if (list(sweep, &own) < 0)
+        report_unknown(sweep, &own);
+}
+
 /* Waits for the step's container to go, then lists. */
 static int
 look(struct cf_image_sweep *sweep, struct cf_error *err)
 {
     struct cf_image *image = sweep->image;
 
-    if (sweep->is_quiet || image->open_container[0] == '\0')
+    if (sweep->is_quiet)
         return list(sweep, err);
+    if (image->open_container[0] == '\0') {
+        char label[96];
+        snprintf(label, sizeof label, RUN_LABEL "=%s", image->run_id);
+        return cf_engine_list(image->engine, "containers", label, on_containers, sweep,
+                              &image->call, err);
+    }
     return cf_engine_container_inspect(image->engine, image->open_container, on_step_container,
                                        sweep, &image->call, err);
 }
@@ -404,6 +443,8 @@ quiet_ms(const struct cf_image *image)
 
     if (!image->was_cut_off || is_from)
         return 0;
+    if (image->was_lost && image->last_image[0] == '\0' && image->open_step[0] == '\0')
+        return QUIET_MS / 2; /* nothing was read of it */
     if (image->open_container[0] == '\0' && !builds_upon_ours(image))
         return 0;
     return image->open_step[0] != '\0' ? QUIET_MS : QUIET_MS / 4;
@@ -424,6 +465,9 @@ cf_image_sweep_start(struct cf_image *image, uint64_t until_ms,
     sweep->quiet_until_ms = sweep->began_ms + quiet_ms(image);
     if (sweep->quiet_until_ms > until_ms)
         sweep->quiet_until_ms = until_ms;
+    sweep->most_quiet_ms = sweep->began_ms + QUIET_MS;
+    if (sweep->most_quiet_ms > until_ms)
+        sweep->most_quiet_ms = until_ms;
     sweep->is_quiet = quiet_ms(image) == 0;
     (void)uv_timer_init(image->loop,
                         &sweep->pause); /* only links it into the loop: cannot fail */

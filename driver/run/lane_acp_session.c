@@ -13,6 +13,16 @@
 #include <stdio.h>
 #include <string.h>
 
+/* As of a turn's deadline: it may be the sandbox that is silent. */
+static void
+on_heard(void *user, const struct cf_error *why)
+{
+    struct cf_run *run = user;
+
+    if (run->state == CF_HALL_OPENING && run->session_step == (int)run->heard_turn)
+        cf_hall_fail(run, why != NULL ? why : &run->suspicion);
+}
+
 static void
 on_handshake_deadline(uv_timer_t *timer)
 {
@@ -31,7 +41,9 @@ on_handshake_deadline(uv_timer_t *timer)
                            "no answer to %s within %llu ms; stdout had %llu bytes, beginning: %s", method,
                            (unsigned long long)budget, (unsigned long long)seen, cf_acp_first_bytes(run->acp));
     (void)cf_error_fix(&why, "answer each JSON-RPC request on stdout with one line of JSON; --start-timeout raises the budget");
-    cf_hall_fail(run, &why);
+    run->suspicion = why;
+    run->heard_turn = (uint32_t)run->session_step;
+    cf_sandbox_hark(run->sandbox, on_heard, run);
 }
 
 void

@@ -206,12 +206,14 @@ judge(struct cf_run *run)
         (void)snprintf(run->stop_reason, sizeof run->stop_reason, "interrupted");
         return;
     }
-    if (run->harness.exit.lost || run->harness.exit.code != 0)
+    if (run->harness.exit.lost || run->harness.exit.code != 0) {
         cf_harness_exit_error(run, "at the end of its turn", &why);
-    else if (!run->release.is_stream_json && len == 0)
+    } else if (!run->release.is_stream_json && len == 0) {
         (void)cf_error_set(&why, CF_ERROR_HARNESS, 0, "the harness exited with code 0 and printed nothing");
-    else
+        (void)cf_error_fix(&why, "print the answer on stdout before the end; what goes to stderr is not read as one");
+    } else {
         (void)check_output_schema(run, &why);
+    }
     if (why.kind != CF_ERROR_NONE) {
         run->turn_failed = true;
         run->turn_error = why;

@@ -240,7 +240,7 @@ cf_harness_count_output(struct cf_run *run, size_t len)
         return 0;
     (void)cf_error_set(&why, CF_ERROR_BUDGET, 0, "the harness printed more than %llu bytes on stdout",
                        (unsigned long long)run->options.output_bytes);
-    (void)cf_error_fix(&why, "print less, or raise limits.output_bytes");
+    (void)cf_error_fix(&why, "print less, or raise the limit with --output-limit");
     cf_hall_fail(run, &why);
     return -1;
 }

@@ -91,10 +91,44 @@ observations_json(const struct cf_run *run)
                      (json_int_t)cf_normalizer_shortened(run->normalizer));
 }
 
+/* The run's error; where there is none and something is left, that. */
+static struct cf_error
+error_of(const struct cf_run *run)
+{
+    struct cf_error err = run->error;
+    const char *line = cf_json_str(json_array_get(run->left, 0), "remove");
+
+    if (err.kind != CF_ERROR_NONE || (run->teardown_proven && json_array_size(run->left) == 0))
+        return err;
+    (void)cf_error_set(&err, CF_ERROR_TEARDOWN, 0, "it is not proven that nothing of this run is left: teardown.left names %zu",
+                       json_array_size(run->left));
+    (void)cf_error_fix(&err, "%s", line != NULL ? line : "cfrunner reap");
+    return err;
+}
+
+/* "ok" is a run in which nothing failed. A turn that did, in a run that then came to its orderly
+ * end, has a word of its own; its error stands in `turns`. */
+static const char *
+status_of(const struct cf_run *run, const struct cf_error *err)
+{
+    json_t *turn;
+    size_t i;
+
+    if (err->kind != CF_ERROR_NONE)
+        return "failed";
+    json_array_foreach(run->turns, i, turn)
+    {
+        if (cf_json_obj(turn, "error") != NULL)
+            return "turn_failed";
+    }
+    return "ok";
+}
+
 json_t *
 cf_result_make(struct cf_run *run)
 {
     json_t *result = json_object();
+    struct cf_error err = error_of(run);
     bool clean = run->teardown_proven && json_array_size(run->left) == 0;
 
     if (result == NULL)
@@ -102,8 +136,8 @@ cf_result_make(struct cf_run *run)
     (void)json_object_set_new(run->timings, "total", json_integer((json_int_t)(cf_clock_ms() - run->opened_ms)));
     (void)json_object_set_new(result, "schema_version", json_integer(1));
     (void)json_object_set_new(result, "run", json_string(run->id));
-    (void)json_object_set_new(result, "status", json_string(run->error.kind == CF_ERROR_NONE ? "ok" : "failed"));
-    (void)json_object_set_new(result, "error", error_json(run, &run->error));
+    (void)json_object_set_new(result, "status", json_string(status_of(run, &err)));
+    (void)json_object_set_new(result, "error", error_json(run, &err));
     (void)json_object_set_new(result, "failure_tail",
                               run->failure_tail != NULL ? json_string(run->failure_tail) : json_null());
     (void)json_object_set_new(result, "protocol", json_string(run->release.is_acp ? "acp-v1" : "oneshot-v1"));
@@ -131,8 +165,9 @@ cf_result_make(struct cf_run *run)
     (void)json_object_set_new(result, "limits", or_null(run->limits));
     (void)json_object_set_new(result, "isolation", or_null(run->isolation));
     (void)json_object_set_new(result, "teardown",
-                              json_pack("{s:b, s:O, s:O, s:I}", "proven", clean, "removed", run->removed, "left",
-                                        run->left, "took_ms",
+                              json_pack("{s:b, s:O, s:O, s:s, s:I}", "proven", clean, "removed", run->removed,
+                                        "left", run->left, "host",
+                                        run->teardown_host != NULL ? run->teardown_host : "unseen", "took_ms",
                                         (json_int_t)(run->teardown_began_ms != 0
                                                          ? cf_clock_ms() - run->teardown_began_ms
                                                          : 0)));

@@ -362,6 +362,8 @@ take_teardown(struct cf_run *run, const struct cf_teardown *teardown)
         run->teardown_proven = false;
     (void)json_array_extend(run->removed, teardown->removed);
     (void)json_array_extend(run->left, teardown->left);
+    if (teardown->host != NULL)
+        run->teardown_host = teardown->host;
 }
 
 static void

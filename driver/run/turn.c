@@ -50,6 +50,28 @@ cf_prompt_done(struct cf_prompt *prompt)
     memset(prompt, 0, sizeof *prompt);
 }
 
+/* Silence is the harness's fault only in a sandbox that lives. */
+static void
+on_heard(void *user, const struct cf_error *why)
+{
+    struct cf_run *run = user;
+
+    if (run->turn_state == CF_TURN_NONE || run->heard_turn != run->turn || run->terminal_sent)
+        return;
+    if (why != NULL)
+        run->model_was_silent = false;
+    if (why != NULL || run->turn_state != CF_TURN_DRAINING) /* it may just have answered */
+        cf_hall_fail(run, why != NULL ? why : &run->suspicion);
+}
+
+static void
+suspect(struct cf_run *run, const struct cf_error *why)
+{
+    run->suspicion = *why;
+    run->heard_turn = run->turn;
+    cf_sandbox_hark(run->sandbox, on_heard, run);
+}
+
 static void
 on_turn_deadline(uv_timer_t *timer)
 {
@@ -69,7 +91,7 @@ on_turn_deadline(uv_timer_t *timer)
         (void)cf_error_set(&why, CF_ERROR_TURN_DEADLINE, 0, "the turn did not end within %llu s", limit_s);
         (void)cf_error_fix(&why, "raise --turn-timeout, or look where the harness waits (-v shows its last frames)");
     }
-    cf_hall_fail(run, &why);
+    suspect(run, &why);
 }
 
 static void
@@ -86,7 +108,7 @@ on_idle(uv_timer_t *timer)
                        "idle for %llu ms: no stdout, no stderr, no model call in flight",
                        (unsigned long long)run->options.idle_ms);
     (void)cf_error_fix(&why, "raise --idle-timeout, or let the harness show life on stderr");
-    cf_hall_fail(run, &why);
+    suspect(run, &why);
 }
 
 /* The folder as it was before the turn is known: the lane's part begins. */

@@ -17,6 +17,7 @@ enum { ASK_MS = 3000, SETTLE_MS = 150 };
 #define DEAD_MAN_EXIT 70
 #define OWN_FAULT_EXIT 71
 #define PROTOCOL_EXIT 72
+#define KILLED_EXIT 137
 
 /* ---- failing ------------------------------------------------------------------------- */
 
@@ -87,9 +88,13 @@ judge_exit(struct cf_sandbox *sb, const json_t *state, struct cf_error *err)
     } else if (cf_link_saw_bye(sb->link)) {
         cf_error_set(err, CF_ERROR_INTERNAL, code,
                      "cf-init ended by itself, unasked (exit %d)", code);
+    } else if (code == KILLED_EXIT) {
+        /* The kernel lets nobody inside do this, and what would make it do so itself is filtered. */
+        cf_error_set(err, CF_ERROR_ENGINE, code,
+                     "pid 1 was killed from outside the sandbox, and not through the engine");
+        cf_error_fix(err, "look on the engine's machine: its container shim was ended, or somebody used kill");
     } else {
-        cf_error_set(err, CF_ERROR_HARNESS, code, "pid 1 was ended from inside (exit %d%s)",
-                     code, code == 137 ? ", SIGKILL" : "");
+        cf_error_set(err, CF_ERROR_HARNESS, code, "pid 1 was ended from inside (exit %d)", code);
         cf_error_fix(
             err, "a harness must leave pid 1 alone; nobody else ended it through the engine");
     }

@@ -7,6 +7,7 @@
  *     content.c    what the program needs in order to run, asked of cf-init after its hello
  *     workdir.c    the working directory: made, or given to the harness's user
  *     stream.c     the attach stream and the link: bytes both ways, pings
+ *     hark.c       it is silent: does it live?
  *     demise.c     it ended under us: by whom
  *     teardown.c   the way up: stop, remove, list again
  *     sandbox.c    the door
@@ -16,6 +17,7 @@
 
 #include "base/tail.h"
 #include "loop/steps.h"
+#include "sandbox/hostview.h"
 #include "sandbox/inforce.h"
 #include "sandbox/labels.h"
 #include "sandbox/pathstat.h"
@@ -72,6 +74,7 @@ struct cf_sandbox {
     uv_timer_t start_timer; /* the whole way down */
     uv_timer_t work_timer;  /* one wait at a time of the way up, or of a demise */
     uv_timer_t ping_timer;
+    uv_timer_t hark_timer;
     int handles_open;
 
     /* one row's operations: it settles when all have ended, with the first error */
@@ -114,7 +117,10 @@ struct cf_sandbox {
     int killed_by_signal;
     struct cf_error stream_error; /* why the stream ended; kind NONE: end of file */
     int loose_calls;              /* kill and inspect calls that belong to no row */
-    struct cf_engine_call *kill_call, *demise_call;
+    struct cf_engine_call *kill_call, *demise_call, *hark_call;
+    cf_sandbox_heard_fn *on_heard; /* hark.c */
+    void *heard_user;
+    uint64_t hark_pongs, hark_until_ms;
     json_t *end_state;
 
     uint64_t grace_ms, up_deadline_ms; /* absolute (cf_clock_ms), once the way up began */
@@ -122,6 +128,9 @@ struct cf_sandbox {
     struct cf_sweep *sweep;
     json_t *removed, *left;
     bool is_proven;
+    char cgroup[CF_HOSTVIEW_PATH]; /* as this host shows it; "": it does not */
+    uint64_t host_until_ms;
+    const char *host; /* what the teardown's last look came to */
     cf_sandbox_closed_fn *on_closed;
     void *closed_user;
 };

@@ -114,6 +114,7 @@ on_handle_closed(uv_handle_t *handle)
         .proven = sb->is_proven,
         .removed = sb->removed,
         .left = sb->left,
+        .host = sb->host,
         .took_ms = sb->up_began_ms > 0 ? cf_clock_ms() - sb->up_began_ms : 0};
     sb->on_closed(sb->closed_user, &result);
     sandbox_free(sb);
@@ -139,6 +140,7 @@ close_handles(struct cf_sandbox *sb)
     uv_close((uv_handle_t *)&sb->start_timer, on_handle_closed);
     uv_close((uv_handle_t *)&sb->work_timer, on_handle_closed);
     uv_close((uv_handle_t *)&sb->ping_timer, on_handle_closed);
+    uv_close((uv_handle_t *)&sb->hark_timer, on_handle_closed);
 }
 
 /* ---- the walk ------------------------------------------------------------------------ */
@@ -173,6 +175,7 @@ on_steps_done(struct cf_steps *steps)
     }
     uv_timer_stop(&sb->work_timer);
     uv_timer_stop(&sb->ping_timer);
+    uv_timer_stop(&sb->hark_timer);
     sb->is_over = true;
     if (!sb->is_planned) /* nothing was ever asked for: nothing can be there */
         sb->is_proven = true;
@@ -264,6 +267,7 @@ on_hello(void *user, const struct cf_hello *hello)
     cf_log(sb->log, CF_LOG_DEBUG, "sandbox", "cf-init %s, uid %u, gid %u, cgroup %s",
            hello->version, hello->uid, hello->gid, hello->cgroup);
     sb->hello_seen = true;
+    cf_hostview_find("/sys/fs/cgroup", sb->container_id, sb->cgroup);
     cf_stream_ping_begin(sb);
     if (!sb->hello_awaited)
         return;
@@ -381,6 +385,7 @@ cf_sandbox_open(uv_loop_t *loop, const struct cf_sandbox_options *options,
     open_timer(sb, &sb->start_timer);
     open_timer(sb, &sb->work_timer);
     open_timer(sb, &sb->ping_timer);
+    open_timer(sb, &sb->hark_timer);
     uv_timer_start(&sb->start_timer, on_begin, 0, 0);
     *ret_sandbox = sb;
     return 0;

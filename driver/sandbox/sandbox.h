@@ -78,6 +78,14 @@ CF_CHECKED int cf_sandbox_open(uv_loop_t *loop, const struct cf_sandbox_options 
  * and words go there from now on. on_ready does not come again. */
 void cf_sandbox_hand_over(struct cf_sandbox *sandbox, const struct cf_sandbox_events *events, void *user,
                           const struct cf_log *log);
+/*
+ * Is it alive? Asked of a sandbox that is ready, before a deadline is called the harness's fault:
+ * on_heard comes once, from the loop, with NULL (it answers, or nothing speaks against it), or with
+ * the reason why the silence is not the harness's (borrowed until return); within 5 s. It never
+ * comes after on_failed or cf_sandbox_close. A second question takes the first one's place.
+ */
+typedef void cf_sandbox_heard_fn(void *user, const struct cf_error *why);
+void cf_sandbox_hark(struct cf_sandbox *sandbox, cf_sandbox_heard_fn *on_heard, void *user);
 struct cf_link *cf_sandbox_link(struct cf_sandbox *sandbox);
 const char *cf_sandbox_working_directory(const struct cf_sandbox *sandbox); /* the real path */
 /* PATH of the image's environment; NULL: it has none, or the sandbox was not planned yet. */
@@ -97,6 +105,10 @@ struct cf_teardown {
     json_t *left;    /* the same form plus "why" and "remove" (one shell line); borrowed until
                         return */
     uint64_t took_ms;
+    /* The sandbox's control group on this host, static: "gone" (it was seen while it ran, and
+     * with it every process of it is gone), "left", or "unseen": nothing ran, or the engine is
+     * elsewhere. NULL where no sandbox is spoken of. */
+    const char *host;
 };
 typedef void cf_sandbox_closed_fn(void *user, const struct cf_teardown *teardown);
 /*

@@ -2,7 +2,7 @@
  * The way up. First an orderly end: cf-init kills everything, reaps, says bye and exits, which
  * is no slower than force; whatever does not come about within the grace is forced. Then what
  * is known to be ours is removed by name, and at last the engine lists again what carries our
- * label: that listing alone is the proof. Every undo accepts "never happened" and "already
+ * label, and this host is looked at for what lives on: that is the proof. Every undo accepts "never happened" and "already
  * gone".
  */
 #include "sandbox/inside.h"
@@ -21,6 +21,8 @@ enum {
     WAIT_AFTER_END_MS = 2000,  /* the stream has ended: the wait's answer follows */
     REMOVE_PATIENCE_MS = 4000, /* for the first try; the sweep tries again */
     LATE_CREATE_MS = 2000,     /* how long a create without an answer is looked for */
+    HOST_PATIENCE_MS = 2000,   /* for a control group to go after its container */
+    HOST_AGAIN_MS = 20,
 };
 
 uint64_t
@@ -113,7 +115,9 @@ cf_undo_start(struct cf_steps *steps, struct cf_error *err)
     struct cf_sandbox *sb = cf_sandbox_of(steps);
 
     uv_timer_stop(&sb->work_timer);
+    uv_timer_stop(&sb->hark_timer);
     cf_engine_call_cancel(sb->demise_call);
+    cf_engine_call_cancel(sb->hark_call);
     sb->stop_awaited = true;
     if (!sb->start_sent || sb->start_refused || sb->exit_seen) {
         sb->exit_seen = true;
@@ -333,6 +337,57 @@ add_what_is_known(struct cf_sandbox *sb, bool was_listed)
     }
 }
 
+/* ---- the host's own view --------------------------------------------------------------- */
+
+static void
+tell_host_left(struct cf_sandbox *sb, unsigned alive)
+{
+    char why[80], remove[2 * CF_HOSTVIEW_PATH + 80];
+    const char *kind = alive > 0 ? "process" : "cgroup";
+
+    sb->host = "left";
+    sb->is_proven = false;
+    if (alive > 0) {
+        (void)snprintf(why, sizeof why, "%u of the sandbox's processes are alive on this host", alive);
+        (void)snprintf(remove, sizeof remove, "kill -KILL $(cat %s/cgroup.procs)", sb->cgroup);
+    } else {
+        (void)snprintf(why, sizeof why, "the sandbox's control group is still there");
+        (void)snprintf(remove, sizeof remove, "rmdir %s", sb->cgroup);
+    }
+    (void)json_array_append_new(sb->left, json_pack("{s:s, s:s, s:s, s:s, s:s}", "kind", kind, "id", sb->cgroup,
+                                                    "name", "", "why", why, "remove", remove));
+}
+
+/* The engine says it is gone; the kernel may need a moment more. */
+static void
+look_at_host(uv_timer_t *timer)
+{
+    struct cf_sandbox *sb = timer->data;
+    unsigned alive = 0;
+
+    sb->host = "unseen";
+    if (sb->cgroup[0] != '\0') {
+        if (cf_hostview_look(sb->cgroup, &alive) == CF_HOSTVIEW_GONE) {
+            sb->host = "gone";
+        } else if (cf_clock_ms() < sb->host_until_ms) {
+            uv_timer_start(timer, look_at_host, HOST_AGAIN_MS, 0);
+            return;
+        } else {
+            tell_host_left(sb, alive);
+        }
+    }
+    cf_steps_settle(&sb->steps, 0);
+}
+
+static void
+look_at_host_first(struct cf_sandbox *sb)
+{
+    uint64_t patience = cf_teardown_remaining_ms(sb);
+
+    sb->host_until_ms = cf_clock_ms() + (patience < HOST_PATIENCE_MS ? patience : HOST_PATIENCE_MS);
+    look_at_host(&sb->work_timer);
+}
+
 static void
 on_swept(void *user, const struct cf_teardown *result)
 {
@@ -343,7 +398,7 @@ on_swept(void *user, const struct cf_teardown *result)
     (void)json_array_extend(sb->removed, result->removed);
     (void)json_array_extend(sb->left, result->left);
     add_what_is_known(sb, result->proven);
-    cf_steps_settle(&sb->steps, 0);
+    look_at_host_first(sb);
 }
 
 static bool
@@ -384,7 +439,10 @@ cf_teardown_hurry(struct cf_sandbox *sb)
 
     if (sb->up_deadline_ms == 0 || most < sb->up_deadline_ms)
         sb->up_deadline_ms = most;
-    if (sb->stop_awaited && sb->kill_call != NULL) {
+    if (sb->host_until_ms != 0) {
+        if (sb->host_until_ms > sb->up_deadline_ms)
+            sb->host_until_ms = sb->up_deadline_ms;
+    } else if (sb->stop_awaited && sb->kill_call != NULL) {
         /* killed already: that has a short bound of its own */
     } else if (sb->stop_awaited && uv_is_active((uv_handle_t *)&sb->work_timer)) {
         uint64_t spent = cf_clock_ms() - sb->up_began_ms;

@@ -26,6 +26,9 @@
  *   stall[-acp]               takes its prompt and never answers
  *   stderr-flood[-acp] N      writes N MiB to stderr (default 64), then is a proper harness
  *   fill-disk N               writes N MiB into the working directory (default 8192)
+ *   fill-unlinked N           the same into a file that has no name any more, and hangs
+ *   many-files N              makes N files (default 1000), says so
+ *   env NAME...               prints each variable's value
  *   fork-bomb                 as many processes as it can get
  *   proper[-acp]              nothing wrong
  */
@@ -207,6 +210,41 @@ fill_disk(char **args)
     return status;
 }
 
+static int
+fill_unlinked(char **args)
+{
+    int fd = open("fill", O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+    if (fd < 0 || unlink("fill") < 0 || flood(fd, number(args, 8192), false) != 0)
+        perror("fault: fill");
+    return wait_forever();
+}
+
+static int
+many_files(char **args)
+{
+    unsigned long made = 0;
+    char name[32];
+
+    for (; made < number(args, 1000); made++) {
+        snprintf(name, sizeof name, "f%lu", made);
+        int fd = open(name, O_WRONLY | O_CREAT, 0600);
+        if (fd < 0)
+            break;
+        close(fd);
+    }
+    printf("%lu files\n", made);
+    return 0;
+}
+
+static int
+print_env(char **args)
+{
+    for (; args[0] != NULL; args++)
+        puts(getenv(args[0]) != NULL ? getenv(args[0]) : "(none)");
+    return 0;
+}
+
 /* ---- lies ------------------------------------------------------------------------------- */
 
 static int
@@ -371,6 +409,9 @@ static const struct {
     { "stderr-flood", stderr_flood },
     { "stderr-flood-acp", stderr_flood_acp },
     { "fill-disk", fill_disk },
+    { "fill-unlinked", fill_unlinked },
+    { "many-files", many_files },
+    { "env", print_env },
     { "fork-bomb", fork_bomb },
     { "hasty", hasty },
     { "proper", proper },
