@@ -243,7 +243,7 @@ function evidence(check) {
     if (typeof piece.fact === 'string') link(factName(piece.fact), function () { showFact(piece); }, piece.fact + ' = ' + piece.value + (piece.note ? ' \u00b7 ' + piece.note : ''));
     if (typeof piece.check === 'string') link(line(piece.check), toCheck(piece.check), piece.note);
   });
-  return links.length > 8 ? links.slice(0, 8).concat(el('span.link.still', '+' + (links.length - 8))) : links;
+  return links.length > 6 ? links.slice(0, 6).concat(el('span.link.still', '+' + (links.length - 6))) : links;
 }
 /* The last step of a pointer; an index with what it counts. */
 function factName(pointer) {

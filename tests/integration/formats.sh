@@ -115,5 +115,17 @@ cp "$WORK/out" "$WORK/result.json"
 check "a disk that is full: it conforms" sh -c "'$CF' schema check --schema proto/diagnostic-result.schema.json '$WORK/result.json' | jq -e .valid"
 check "a disk that is full: the other file is whole" xmllint --noout --schema tests/reports/junit.xsd "$F/beside.xml"
 cf "a run and a disk that is full" 4 run "${ONESHOT[@]}" --prompt x --tap "$F/full"
+
+# ---- interrupted: told as what it is, and no file is green ------------------------------------------------
+fault stall
+# a shell starts what runs beside it with SIGINT ignored
+env --default-signal=INT "$CF" test oci "${FAULT[@]}" --tap "$F/stopped.tap" --junit "$F/stopped.xml" --report "$F/stopped.html" >"$WORK/out" 2>"$WORK/err" & pid=$!
+for _ in $(seq 600); do ! grep -q "turn" "$WORK/err" || break; kill -0 $pid 2>/dev/null || break; sleep 0.1; done
+sleep 1; kill -INT $pid; wait $pid; got=$?
+check "interrupted: exit 130" test $got = 130
+check "interrupted: TAP says so" grep -qE '^not ok .*' "$F/stopped.tap"
+check "interrupted: with its code" grep -q 'exit 130$' "$F/stopped.tap"
+check "interrupted: JUnit by its schema" xmllint --noout --schema tests/reports/junit.xsd "$F/stopped.xml"
+check "interrupted: the page says ERROR" grep -q '<title>ERROR fault</title>' "$F/stopped.html"
 audit "formats"
 finish

@@ -76,7 +76,7 @@ class Browser:
 
 
 class Page:
-    def __init__(self, browser, path, scheme="light", width=1440, height=1000, scale=1, anchor=""):
+    def __init__(self, browser, path, scheme="light", width=1440, height=1000, scale=1, anchor="", scripts=True):
         self.browser = browser
         self.target = browser.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = browser.call("Target.attachToTarget", targetId=self.target, flatten=True)["sessionId"]
@@ -84,6 +84,7 @@ class Page:
             self.call(domain + ".enable")
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=False)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.call("Emulation.setScriptExecutionDisabled", value=not scripts)
         self.url = pathlib.Path(path).resolve().as_uri() + anchor
         self.call("Page.navigate", url=self.url)
         self.until("document.readyState === 'complete' && location.protocol === 'file:'")
