@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 
+#include "base/carry.h"
 #include "base/str.h"
 
 #include <elf.h>
@@ -15,15 +16,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* The build runs in the repository's root. */
-#define CARRY(symbol, path)                                                                 \
-    __asm__(".pushsection .rodata\n"                                                        \
-            ".hidden " #symbol "\n.globl " #symbol "\n" #symbol ":\n.incbin \"" path "\"\n" \
-            ".hidden " #symbol "_end\n.globl " #symbol "_end\n" #symbol "_end:\n.byte 0\n"  \
-            ".popsection\n");                                                               \
-    extern const char symbol[] __attribute__((visibility("hidden")));                       \
-    extern const char symbol##_end[] __attribute__((visibility("hidden")))
 
 CARRY(cf_wrapper_json_awk, "docker/init-oneshot/json.awk");
 CARRY(cf_wrapper_oneshot, "docker/init-oneshot/checkfu-oneshot");

@@ -2,6 +2,7 @@
 
 #include <cfrunner/version.h>
 
+#include "base/carry.h"
 #include "base/str.h"
 #include "base/utf8.h"
 #include "diagnose/trace.h"
@@ -12,15 +13,6 @@
 #include <string.h>
 
 #define ROWS_MOST 100u /* of one list of the result: the rest is in the JSON */
-
-/* The build runs in the repository's root. */
-#define CARRY(symbol, path)                                                                 \
-    __asm__(".pushsection .rodata\n"                                                        \
-            ".hidden " #symbol "\n.globl " #symbol "\n" #symbol ":\n.incbin \"" path "\"\n" \
-            ".hidden " #symbol "_end\n.globl " #symbol "_end\n" #symbol "_end:\n.byte 0\n"  \
-            ".popsection\n");                                                               \
-    extern const char symbol[] __attribute__((visibility("hidden")));                       \
-    extern const char symbol##_end[] __attribute__((visibility("hidden")))
 
 CARRY(cf_page_html, "driver/diagnose/page.html");
 CARRY(cf_page_css, "driver/diagnose/page.css");

@@ -5,19 +5,11 @@
  */
 #include "schema/compiled.h"
 
+#include "base/carry.h"
 #include "base/str.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* The assembler puts a file's bytes into the object; the build runs in the repository's root. */
-#define CARRY(symbol, path)                                                                 \
-    __asm__(".pushsection .rodata\n"                                                        \
-            ".hidden " #symbol "\n.globl " #symbol "\n" #symbol ":\n.incbin \"" path "\"\n" \
-            ".hidden " #symbol "_end\n.globl " #symbol "_end\n" #symbol "_end:\n.byte 0\n"  \
-            ".popsection\n");                                                               \
-    extern const char symbol[] __attribute__((visibility("hidden")));                       \
-    extern const char symbol##_end[] __attribute__((visibility("hidden")))
 
 CARRY(cf_proto_acp, "proto/harness-acp-v1-extension.schema.json");
 CARRY(cf_proto_oneshot, "proto/harness-oneshot-v1-author-kit.schema.json");
