@@ -93,7 +93,8 @@ cf_reports_open(struct cf_reports *r, const struct cf_launch_flags *f, const str
         return cf_error_fix(err, "leave out its flag, or run with --retention durable");
     }
     if (f->build_context != NULL)
-        (void)snprintf(r->place, sizeof r->place, "%s/%s", f->build_context, f->dockerfile != NULL ? f->dockerfile : "Dockerfile");
+        (void)snprintf(r->place, sizeof r->place, "%s/%s", f->build_context,
+                       f->dockerfile != NULL ? f->dockerfile : "Dockerfile");
     for (size_t i = 0; i < CF_REPORT_COUNT; i++) {
         if (r->paths[i] == NULL || open_one(r, i, others, CF_COUNT(others), err) == 0)
             continue;

@@ -93,30 +93,41 @@ result(const struct cf_outcome *o, json_t *rules, const char *group, const char 
                      "locations", locations(o, group, id), "partialFingerprints", "check/v1", print, "properties", properties);
 }
 
+static void
+add_failed(const struct cf_outcome *o, json_t *rules, json_t *list, json_t *check)
+{
+    const char *id = cf_json_str(check, "id");
+    json_t *text = message(cf_json_str(check, "summary"), cf_json_str(check, "fix"));
+    json_t *rest = json_pack("{s:s, s:O?}", "blame", o->blame, "evidence", json_object_get(check, "evidence"));
+
+    (void)json_array_append_new(list, result(o, rules, cf_outcome_group(check), id, "error", text, rest));
+}
+
+static void
+add_finding(const struct cf_outcome *o, json_t *rules, json_t *list, json_t *finding)
+{
+    const char *id = cf_json_str(finding, "id");
+    json_t *text = message(cf_json_str(finding, "text"), NULL);
+    json_t *rest = json_pack("{s:I}", "frame", cf_json_int(finding, "frame", 0));
+
+    (void)json_array_append_new(list, result(o, rules, "FINDINGS", id != NULL ? id : "finding", "note", text, rest));
+}
+
 static json_t *
 results(const struct cf_outcome *o, json_t *rules)
 {
-    json_t *list = json_array(), *check, *finding, *evidence;
+    json_t *list = json_array(), *check, *finding;
     size_t i;
 
     json_array_foreach(o->checks, i, check)
     {
-        const char *id = cf_json_str(check, "id");
-        (void)rule_index(rules, id, cf_json_str(check, "rule"));
-        if (!cf_str_same(cf_json_str(check, "status"), "failed"))
-            continue;
-        evidence = json_object_get(check, "evidence");
-        (void)json_array_append_new(
-            list, result(o, rules, cf_outcome_group(check), id, "error", message(cf_json_str(check, "summary"), cf_json_str(check, "fix")),
-                         json_pack("{s:s, s:O?}", "blame", o->blame, "evidence", evidence)));
+        (void)rule_index(rules, cf_json_str(check, "id"), cf_json_str(check, "rule"));
+        if (cf_str_same(cf_json_str(check, "status"), "failed"))
+            add_failed(o, rules, list, check);
     }
     json_array_foreach(json_object_get(o->result, "findings"), i, finding)
-    {
-        const char *id = cf_json_str(finding, "id");
-        if (id != NULL && i < FINDINGS_MOST)
-            (void)json_array_append_new(list, result(o, rules, "FINDINGS", id, "note", message(cf_json_str(finding, "text"), NULL),
-                                                     json_pack("{s:I}", "frame", cf_json_int(finding, "frame", 0))));
-    }
+        if (i < FINDINGS_MOST)
+            add_finding(o, rules, list, finding);
     return list;
 }
 

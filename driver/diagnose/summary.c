@@ -44,7 +44,10 @@ put_row(struct cf_buf *to, json_t *check)
     const char *id = cf_json_str(check, "id"), *status = cf_json_str(check, "status"), *fix = cf_json_str(check, "fix");
     bool is_good = cf_str_same(status, "passed"), is_skipped = cf_str_same(status, "skipped");
 
-    (void)cf_buf_addf(to, "| %s | ", is_good ? "\xe2\x9c\x85 passed" : is_skipped ? "\xe2\x9e\x96 skipped" : "\xe2\x9d\x8c **failed**");
+    (void)cf_buf_addf(to, "| %s | ",
+                      is_good      ? "\xe2\x9c\x85 passed"
+                      : is_skipped ? "\xe2\x9e\x96 skipped"
+                                   : "\xe2\x9d\x8c **failed**");
     put_code(to, id);
     (void)cf_buf_addf(to, " | %s | ", cf_outcome_group(check));
     put(to, cf_json_str(check, "summary"));
@@ -102,7 +105,10 @@ cf_format_summary(struct cf_buf *to, const struct cf_outcome *o)
     bool is_good = o->exit_code == 0;
     size_t i;
 
-    (void)cf_buf_addf(to, "### %s ", is_good ? "\xe2\x9c\x85 PASS" : o->exit_code == 1 ? "\xe2\x9d\x8c FAIL" : "\xe2\x9d\x8c ERROR");
+    (void)cf_buf_addf(to, "### %s ",
+                      is_good              ? "\xe2\x9c\x85 PASS"
+                      : o->exit_code == 1 ? "\xe2\x9d\x8c FAIL"
+                                           : "\xe2\x9d\x8c ERROR");
     put(to, o->name);
     (void)cf_buf_addf(to, "\n\n**%zu of %zu proven** \xc2\xb7 %zu failed \xc2\xb7 %zu skipped \xc2\xb7 blame: %s \xc2\xb7 exit %d\n\n",
                       o->passed, json_array_size(o->checks), o->failed, o->skipped, o->blame, o->exit_code);
