@@ -81,6 +81,76 @@ START_TEST(kept_recordings_say_what_they_said)
 }
 END_TEST
 
+/* ---- what is kept is enough: every observation, every call, every minor ------------------------ */
+
+struct census {
+    bool kinds[64], calls[64];
+};
+
+static int
+count_record(void *user, const struct cf_record *record, struct cf_error *err)
+{
+    struct census *census = user;
+    struct cf_record_call call;
+
+    census->kinds[record->kind < 64 ? record->kind : 0] = true;
+    if (record->kind == CF_RECORD_CALL && cf_record_call_read(record, &call) == 0)
+        census->calls[call.which < 64 ? call.which : 0] = true;
+    return 0;
+}
+
+/* Reads all that are kept; names end in the minor that wrote them: "hooked-1.1.cfr". */
+static void
+take_census(struct census *census, unsigned by_minor[CF_RECORDING_MINOR + 1], struct cf_buf *told)
+{
+    glob_t found;
+
+    ck_assert_int_eq(glob(FOLDER "/*.cfr", 0, NULL, &found), 0);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        struct cf_buf file = read_whole(found.gl_pathv[i]);
+        struct cf_recording_reader reader = {0};
+        struct cf_error err = {0};
+        char path[300], suffix[40];
+        ck_assert_int_eq(cf_recording_feed(&reader, file.data, file.len, count_record, census, &err), 0);
+        ck_assert_uint_le(reader.minor, CF_RECORDING_MINOR);
+        snprintf(suffix, sizeof suffix, "-%u.%u.cfr", reader.major, reader.minor);
+        ck_assert_msg(strstr(found.gl_pathv[i], suffix) != NULL, "%s was written by %s", found.gl_pathv[i], suffix);
+        by_minor[reader.minor]++;
+        snprintf(path, sizeof path, "%.*s.told", (int)strlen(found.gl_pathv[i]) - 4, found.gl_pathv[i]);
+        struct cf_buf wanted = read_whole(path);
+        ck_assert_int_eq(cf_buf_add(told, wanted.data, wanted.len), 0);
+        cf_buf_release(&wanted);
+        cf_recording_reader_release(&reader);
+        cf_buf_release(&file);
+    }
+    globfree(&found);
+    ck_assert_int_eq(cf_buf_add(told, "", 1), 0);
+}
+
+START_TEST(what_is_kept_has_every_observation_every_call_and_every_minor)
+{
+    struct census census = {{false}, {false}};
+    unsigned by_minor[CF_RECORDING_MINOR + 1] = {0};
+    struct cf_buf told = {0};
+    char type[80];
+
+    take_census(&census, by_minor, &told);
+    for (unsigned minor = 0; minor <= CF_RECORDING_MINOR; minor++)
+        ck_assert_msg(by_minor[minor] > 0, "nothing is kept of minor %u", minor);
+    for (unsigned t = CF_OBSERVATION_READY; t <= CF_OBSERVATION_FAILED; t++) {
+        snprintf(type, sizeof type, "\"%s\"", cf_observation_type_name(t));
+        ck_assert_msg(strstr(told.data, type) != NULL, "nothing that is kept has %s", type);
+    }
+    for (unsigned which = CF_CALL_READY; which <= CF_CALL_TURN_END; which++)
+        ck_assert_msg(census.calls[which], "nothing that is kept has the call %s", cf_recorded_call_name(which));
+    for (unsigned kind = CF_RECORD_START; kind <= CF_RECORD_FAREWELL; kind++) {
+        bool is_of_another = kind == CF_RECORD_VERDICT || kind == CF_RECORD_MASKED; /* test oci's; a harness that leaks */
+        ck_assert_msg(census.kinds[kind] || is_of_another, "nothing that is kept has %s", cf_record_kind_name(kind));
+    }
+    cf_buf_release(&told);
+}
+END_TEST
+
 static void
 begin(struct cf_buf *file)
 {
@@ -161,6 +231,7 @@ START_TEST(kinds_and_calls_of_a_later_minor_are_passed_over)
 END_TEST
 
 UNIT_MAIN("observe/replay", tcase_add_test(tc, kept_recordings_say_what_they_said);
+          tcase_add_test(tc, what_is_kept_has_every_observation_every_call_and_every_minor);
           tcase_add_test(tc, a_call_that_the_wire_does_not_bear_out_is_refused);
           tcase_add_test(tc, records_in_no_order_are_refused);
           tcase_add_test(tc, kinds_and_calls_of_a_later_minor_are_passed_over);)
