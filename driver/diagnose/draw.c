@@ -62,7 +62,8 @@ cf_draw_width(const char *text)
 static size_t
 fitting(const char *text, size_t room)
 {
-    size_t at = 0, columns = 0, len = strlen(text);
+    /* a column is at most one character of 4 bytes and the marks on it; what is past that can wait */
+    size_t at = 0, columns = 0, len = strnlen(text, room * 64 + 64);
 
     while (at < len) {
         uint32_t code = ' ';

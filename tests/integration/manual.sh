@@ -11,6 +11,11 @@ for c in init append list claims voice verify keys; do commands+=("correspond jo
 
 # The flags that a command's help names, one a line; those with a value end in "=".
 told() {
+    local kept="$WORK/told.${1// /-}"
+    [ -e "$kept" ] || ask "$1" | sort -u >"$kept"
+    cat "$kept"
+}
+ask() {
     # shellcheck disable=SC2086
     { "$CF" $1 --help-all 2>/dev/null || "$CF" $1 --help 2>/dev/null; } >"$WORK/help"
     sed -nE 's/^  (--?[a-z][a-z-]*) [^ ].*/\1=/p; s/^  (--?[a-z][a-z-]*)(  .*|$)/\1/p' "$WORK/help" >"$WORK/rows"
@@ -85,4 +90,13 @@ missing=$(comm -23 "$WORK/read" "$WORK/told")
 check "the page has each variable that is read (missing: ${missing//$'\n'/ })" test -z "$missing"
 missing=$(comm -13 "$WORK/read" "$WORK/told" | while read -r v; do grep -rqw -- "$v" driver --include=*.c || echo "$v"; done)
 check "the page has no variable that is not (${missing//$'\n'/ })" test -z "$missing"
+
+# The picture of the house: each room of the Makefile stands on its floor.
+awk '/^## The house/ { on = 1 } on && /^```$/ { n++; next } on && n == 1 { if (/^ [0-5]  /) floor = $1; print floor, $0 } n == 2 { exit }' README.md >"$WORK/house"
+for floor in 0 1 2 3 4 5; do
+    for room in $(sed -nE "s/^FLOOR$floor := //p" Makefile); do
+        check "the house has $room on floor $floor" grep -qE "^$floor .*\b$room\b" "$WORK/house"
+    done
+done
+check "the house is drawn within 100 columns" test "$(LC_ALL=C.UTF-8 wc -L <"$WORK/house")" -le 102
 finish
