@@ -39,14 +39,14 @@ struct teller {
 static size_t
 put_head(const struct teller *t, char letter, const struct cf_event *event, bool is_it)
 {
-    char head[64];
+    char head[96], name[64] = "";
     size_t used = cf_draw(&t->page, is_it ? CF_BOLD : CF_PLAIN, is_it ? " > " : "   ");
 
-    if (letter == ' ')
-        (void)snprintf(head, sizeof head, "%-7s %8.3f s ", "", (double)event->at_ms / 1000.0);
-    else
-        (void)snprintf(head, sizeof head, "%c%-6llu %8.3f s ", letter, (unsigned long long)event->number,
-                       (double)event->at_ms / 1000.0);
+    if (letter == 'f' && t->story.is_oneshot && event->turn > 1)
+        (void)snprintf(name, sizeof name, "t%uf%llu", event->turn, (unsigned long long)event->number);
+    else if (letter != ' ')
+        (void)snprintf(name, sizeof name, "%c%llu", letter, (unsigned long long)event->number);
+    (void)snprintf(head, sizeof head, "%-7s %8.3f s ", name, (double)event->at_ms / 1000.0);
     return used + cf_draw(&t->page, is_it ? CF_BOLD : CF_PLAIN, head);
 }
 
@@ -388,10 +388,21 @@ put_one(struct teller *t, size_t at)
 
 /* ---- the question -------------------------------------------------------------------------------------- */
 
-/* "f17", "17", "r1", "o4"; false: no such form. */
+/* "f17", "17", "r1", "o4", and "t2f1": line 1 of a one-shot's turn 2; false: no such form. */
 static bool
-read_reference(const char *word, enum cf_event_kind *ret_kind, uint64_t *ret_number)
+read_reference(const char *word, enum cf_event_kind *ret_kind, uint32_t *ret_turn, uint64_t *ret_number)
 {
+    uint64_t turn = 0;
+    char digits[12];
+    const char *f = *word == 't' ? strchr(word, 'f') : NULL;
+
+    if (f != NULL && (size_t)(f - word) <= sizeof digits) {
+        (void)snprintf(digits, sizeof digits, "%.*s", (int)(f - word - 1), word + 1);
+        if (!cf_parse_u64(digits, 1, UINT32_MAX, &turn))
+            return false;
+        word = f;
+    }
+    *ret_turn = (uint32_t)turn;
     *ret_kind = *word == 'r' ? CF_EVENT_CALL : *word == 'o' ? CF_EVENT_OBSERVATION : CF_EVENT_FRAME;
     return cf_parse_u64(*word == 'f' || *word == 'r' || *word == 'o' ? word + 1 : word, 1, UINT64_MAX, ret_number);
 }
@@ -416,6 +427,7 @@ static int
 answer(struct teller *t, const char *word, struct cf_error *err)
 {
     enum cf_event_kind kind;
+    uint32_t turn;
     uint64_t number;
     json_t *check;
     size_t i;
@@ -425,7 +437,7 @@ answer(struct teller *t, const char *word, struct cf_error *err)
             put_check(t, check);
             return 0;
         }
-    if (read_reference(word, &kind, &number) && (i = cf_story_find(&t->story, kind, 0, number)) < t->story.count) {
+    if (read_reference(word, &kind, &turn, &number) && (i = cf_story_find(&t->story, kind, turn, number)) < t->story.count) {
         put_one(t, i);
         return 0;
     }

@@ -188,14 +188,14 @@ put_check(const struct cf_page *p, json_t *check, const char *label, struct cf_r
     put_label(p, label);
     (void)cf_draw_mark(p, is_bad ? CF_MARK_BAD : is_skip ? CF_MARK_SKIP : CF_MARK_GOOD);
     (void)cf_buf_addf(p->to, is_long ? " %s" : " %-23s ", id);
-    cf_report_refs(check, refs, sizeof refs, p->columns - at - (int)cf_draw_width(text) - 2);
+    cf_report_refs(check, shown->by_turn, refs, sizeof refs, p->columns - at - (int)cf_draw_width(text) - 2);
     if (*refs != '\0') {
         size_t used = cf_draw(p, is_bad ? CF_BAD : is_skip ? CF_FAINT : CF_PLAIN, text);
         (void)cf_draw_pad(p, p->columns - at - (int)used - (int)strlen(refs));
         (void)cf_draw(p, CF_FAINT, refs);
         (void)cf_buf_adds(p->to, "\n");
     } else if (is_long) {
-        cf_report_refs(check, refs, sizeof refs, 20);
+        cf_report_refs(check, shown->by_turn, refs, sizeof refs, 20);
         (void)cf_draw_pad(p, *refs != '\0' ? p->columns - DETAIL - (int)strlen(id) - (int)strlen(refs) : 0);
         (void)cf_draw(p, CF_FAINT, refs);
         (void)cf_buf_adds(p->to, "\n");
@@ -275,7 +275,7 @@ put_capability(const struct cf_page *p, json_t *result, json_t *check, struct cf
     (void)cf_draw_pad(p, 16 - used);
     used = (int)cf_draw(p, CF_PLAIN, row.is_exercised ? "yes" : "\xe2\x80\x93");
     (void)cf_draw_pad(p, 10 - used);
-    cf_report_refs(check, refs, sizeof refs, p->columns - PROVEN - (int)cf_draw_width(text) - 2);
+    cf_report_refs(check, shown->by_turn, refs, sizeof refs, p->columns - PROVEN - (int)cf_draw_width(text) - 2);
     if (is_bad && PROVEN + (int)cf_draw_width(text) > p->columns) {
         (void)cf_draw(p, CF_BAD, "no");
         (void)cf_buf_adds(p->to, "\n");
@@ -392,7 +392,7 @@ void
 cf_report_write(struct cf_buf *to, json_t *result, const struct cf_report_style *style)
 {
     struct cf_page page = {to, style->color, style->unicode, style->columns > 40 ? style->columns : 80};
-    struct cf_report_shown shown = {.count = 0};
+    struct cf_report_shown shown = {.by_turn = cf_str_same(cf_json_str(result, "protocol"), "oneshot-v1")};
     bool is_green = cf_str_same(cf_json_str(result, "status"), "passed");
     json_t *checks = json_object_get(result, "checks");
 

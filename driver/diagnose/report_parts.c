@@ -4,43 +4,66 @@
 #include "base/str.h"
 #include "json/json.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 /* ---- evidence -------------------------------------------------------------------------------- */
 
+/* "f17", or "t2f1" for a line of a later turn where each turn counts anew. */
+static void
+frame_name(json_t *item, bool by_turn, char *out, size_t size)
+{
+    long long frame = (long long)cf_json_int(item, "frame", 0), turn = (long long)cf_json_int(item, "turn", 0);
+
+    if (by_turn && turn > 1)
+        (void)snprintf(out, size, "t%lldf%lld", turn, frame);
+    else
+        (void)snprintf(out, size, "f%lld", frame);
+}
+
 /* Frames that follow on one another are one reference: f1-2. */
 void
-cf_report_refs(json_t *check, char *out, size_t size, int room)
+cf_report_refs(json_t *check, bool by_turn, char *out, size_t size, int room)
 {
     json_t *item;
-    json_int_t first = 0, last = 0;
-    size_t i;
+    json_int_t first = 0, last = 0, turn = 0;
+    size_t i, start = 0;
 
     out[0] = '\0';
     json_array_foreach(json_object_get(check, "evidence"), i, item)
     {
         json_int_t frame = cf_json_int(item, "frame", 0), call = cf_json_int(item, "call", 0);
-        char ref[48], *where = strrchr(out, 'f');
-        size_t used = strlen(out);
-        if (frame != 0 && frame >= first && frame <= last)
+        bool is_next = frame != 0 && frame == last + 1 && last != 0 && cf_json_int(item, "turn", 0) == turn;
+        char name[40], ref[96];
+        if ((frame == 0 && call == 0) ||
+            (frame != 0 && frame >= first && frame <= last && cf_json_int(item, "turn", 0) == turn))
             continue;
-        if (frame != 0 && last != 0 && frame == last + 1 && where != NULL && strchr(where, 'r') == NULL) {
-            (void)snprintf(ref, sizeof ref, "f%lld-%lld", (long long)first, (long long)frame);
-            if ((int)((size_t)(where - out) + strlen(ref)) <= room && (size_t)(where - out) + strlen(ref) < size)
-                (void)strcpy(where, ref);
+        if (frame == 0) {
+            (void)snprintf(ref, sizeof ref, "%sr%lld", *out != '\0' ? " " : "", (long long)call);
+            is_next = false;
+        } else {
+            frame_name(item, by_turn, name, sizeof name);
+            (void)snprintf(ref, sizeof ref, "%s%s", *out != '\0' ? " " : "", name);
+        }
+        if (is_next && start < strlen(out)) { /* the reference that it goes on stands last */
+            json_t *begin = json_pack("{s:I, s:I}", "frame", first, "turn", turn);
+            frame_name(begin, by_turn, name, sizeof name);
+            json_decref(begin);
+            (void)snprintf(ref, sizeof ref, "%s%s-%lld", start > 0 ? " " : "", name, (long long)frame);
+            if ((int)(start + strlen(ref)) <= room && start + strlen(ref) < size)
+                (void)strcpy(out + start, ref);
             last = frame;
             continue;
         }
-        if (frame == 0 && call == 0)
-            continue;
-        (void)snprintf(ref, sizeof ref, "%s%c%lld", *out ? " " : "", frame != 0 ? 'f' : 'r',
-                       (long long)(frame != 0 ? frame : call));
-        if (used + strlen(ref) >= size || (int)(used + strlen(ref)) > room)
+        if (strlen(out) + strlen(ref) >= size || (int)(strlen(out) + strlen(ref)) > room)
             return;
+        start = frame != 0 ? strlen(out) : SIZE_MAX; /* a call ends a row of frames */
         (void)strcat(out, ref);
-        if (frame != 0)
+        if (frame != 0) {
             first = last = frame;
+            turn = cf_json_int(item, "turn", 0);
+        }
     }
 }
 
@@ -65,14 +88,14 @@ put_frame(const struct cf_page *p, json_t *item, int indent, struct cf_report_sh
     const char *what = cf_json_str(item, "what"), *text = cf_json_str(item, "text"), *note = cf_json_str(item, "note");
     uint64_t frame = (uint64_t)cf_json_int(item, "frame", 0);
     unsigned turn = (unsigned)cf_json_int(item, "turn", 0);
-    char head[64];
+    char head[80], name[40];
     int used;
 
     if (text == NULL || was_shown(shown, frame, turn))
         return;
     (void)cf_draw_pad(p, indent);
-    (void)snprintf(head, sizeof head, "f%-5llu %7.3f s ", (unsigned long long)frame,
-                   (double)cf_json_int(item, "at_ms", 0) / 1000.0);
+    frame_name(item, shown->by_turn, name, sizeof name);
+    (void)snprintf(head, sizeof head, "%-6s %7.3f s ", name, (double)cf_json_int(item, "at_ms", 0) / 1000.0);
     used = indent + (int)cf_draw(p, CF_BOLD, head);
     used += (int)cf_draw_mark(p, cf_str_same(cf_json_str(item, "from"), "driver") ? CF_MARK_OUT : CF_MARK_IN);
     if (what != NULL && *what != '\0')

@@ -12,10 +12,11 @@ struct cf_report_shown {
     size_t count;
     const char *fixes[16]; /* borrowed from the result */
     size_t fix_count;
+    bool by_turn; /* lines are numbered anew each turn: t2f1 is the first of the second */
 };
 
 /* "f1-2 r1": the frames and calls of a check's evidence, as many as fit into `room` columns; or "". */
-void cf_report_refs(json_t *check, char *out, size_t size, int room);
+void cf_report_refs(json_t *check, bool by_turn, char *out, size_t size, int room);
 
 /* The frames, calls and facts that a failed check is about, the rule and the fix, at column `indent`. */
 void cf_report_failure(const struct cf_page *page, json_t *check, int indent, struct cf_report_shown *shown);

@@ -40,6 +40,8 @@ window live 80 24 "LC_ALL=C.UTF-8 CFRUNNER_STATE_DIR=$WORK/s1" "${SCRIPT[@]}" --
 window red 80 40 "LC_ALL=C.UTF-8 CFRUNNER_STATE_DIR=$WORK/s2" "${SCRIPT[@]}" --arg=/opt/script/wire/subagent-undeclared.acps
 
 check "a turn is shown while it goes on" until_shown live 'frame +f[0-9]+ . session/update agent_message_chunk'
+check "its model call is shown" until_shown live 'relay +1 call '
+check "what it says on stderr is shown" until_shown live 'stderr +looking'
 looks live live-80
 pane resize-window -t live -x 60 -y 24
 check "a narrower terminal is painted anew" until_shown live 'script  acp-v1 {1,30}[0-9.]+ s$'
@@ -66,6 +68,8 @@ pane kill-session -t red
 window wide 200 50 "LC_ALL=C NO_COLOR=1" "${SCRIPT[@]}" --arg=/opt/script/wire/hostile-words.acps
 window low 80 24 "LC_ALL=C.UTF-8 CFRUNNER_STATE_DIR=$WORK/s3" test oci "${ACP[@]}"
 check "a turn is shown in ASCII" until_shown wide 'frame +f[0-9]+ <- .*hello'
+check "so is the rest" until_shown wide 'stderr +looking'
+check "and the call" until_shown wide 'relay +1 call '
 looks wide live-200
 check "wide ends" ended wide
 looks wide report-200

@@ -23,6 +23,8 @@ lines "a call: its row" '^     "path": "/v1/'
 cf "an observation" 0 why o2 "$REC/drained-1.0.cfr" --plain
 lines "an observation: its payload" '"content": "OK"'
 cf "a line of a one-shot" 0 why 1 "$REC/oneshot-1.0.cfr" --plain
+cf "a line of a later turn" 0 why t2f1 "$REC/oneshot-1.0.cfr" --plain
+lines "a line of a later turn: by its turn" '^ > t2f1 +[0-9.]+ s < '
 check "80 columns, ASCII" sh -c "awk 'length > 80 { bad = 1 } END { exit bad }' '$WORK/out' && ! LC_ALL=C grep -q '[^ -~]' '$WORK/out'"
 
 cf "no such thing" 2 why f9999 "$REC/drained-1.0.cfr"
