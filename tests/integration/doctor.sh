@@ -55,6 +55,7 @@ else echo "SKIPPED doctor as a user who may not: needs root, setpriv and a unix 
 
 spoiled() { # spoiled NAME EXIT METHOD TEXT FAULT [STATUS [SKIP [TIMES]]]
     local name=$1 want=$2 pid url="" _; shift 2
+    : >"$WORK/spoil" # or the last one's answer is read
     "$B/tests/support/spoil" "$DOCKER_HOST" "$@" >"$WORK/spoil" & pid=$!
     for _ in $(seq 200); do url=$(head -n 1 "$WORK/spoil"); [ -z "$url" ] || break; sleep 0.02; done
     cf "$name" "$want" doctor --engine "$url" --json

@@ -15,6 +15,7 @@ HOST=$DOCKER_HOST
 # spoiled METHOD TEXT SKIP FAULT STATUS TIMES FLAGS...: exit in GOT, milliseconds in TOOK, hits in HITS
 spoiled() {
     local method=$1 text=$2 skip=$3 fault=$4 status=$5 times=$6 pid url="" _ began=$EPOCHREALTIME; shift 6
+    : >"$WORK/spoil" # or the last one's answer is read
     "$B/tests/support/spoil" "$HOST" "$method" "$text" "$fault" "$status" "$skip" "$times" >"$WORK/spoil" & pid=$!
     for _ in $(seq 200); do url=$(head -n 1 "$WORK/spoil"); [ -z "$url" ] || break; sleep 0.02; done
     GOT=0
