@@ -313,6 +313,19 @@ point_turn(struct judge *j, int turn, json_t *call, const char *note)
                "the last message");
 }
 
+/* The turn failed. `refused`: the only kind of call there was, which says more than what came of it. */
+static void
+fail_turn(struct judge *j, const char *id, const char *message, json_t *refused)
+{
+    json_t *error = cf_json_obj(cf_seen_turn(j->facts, 1), "error");
+    bool has_call = cf_seen_call(j->facts, 1, NULL) != NULL;
+
+    failed(j, id, error != NULL ? error : run_error(j), has_call ? NULL : cf_seen_outside_fix(j->facts), "%s", message);
+    if (refused != NULL)
+        (void)json_object_set_new(json_array_get(j->checks, json_array_size(j->checks) - 1), "fix",
+                                  json_string(refusal_fix(j, refused)));
+}
+
 static void
 check_exchange(struct judge *j, const char *id)
 {
@@ -332,8 +345,7 @@ check_exchange(struct judge *j, const char *id)
     if (turn == NULL)
         failed(j, id, run_error(j), NULL, "%s", error_text(j));
     else if (!is_finished)
-        failed(j, id, error != NULL ? error : run_error(j), any == NULL ? cf_seen_outside_fix(j->facts) : NULL, "%s",
-               message != NULL ? message : error_text(j));
+        fail_turn(j, id, message != NULL ? message : error_text(j), any == NULL ? refused : NULL);
     else if (seen == NULL && any == NULL && refused != NULL)
         failed(j, id, NULL, refusal_fix(j, refused), "the relay refused %s %s (%s)",
                cf_json_str(refused, "method"), cf_json_str(refused, "path"), cf_json_str(refused, "refused"));

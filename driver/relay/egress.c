@@ -238,6 +238,8 @@ say_no(struct attempt *a, int status, const char *why, const char *fmt, ...)
     text[len++] = '\n';
     a->row.why = why;
     a->row.status = status;
+    if (!a->is_open)
+        a->row.up_bytes = 0; /* what had come waited here */
     (void)cf_http_reply(a->http, status, "text/plain; charset=utf-8", headers, text,
                         (size_t)len);
 }

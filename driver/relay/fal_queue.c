@@ -144,6 +144,7 @@ reply_result(struct cf_call *call, struct cf_job *job)
     json_t *output;
 
     if (is_waiting(call, job)) {
+        job->polls++; /* a client that asks for nothing else gets on, too */
         cf_call_reply_json(call, 400,
                            json_pack("{s:s}", "detail", "Request is still in progress"));
         return;

@@ -233,6 +233,8 @@ take_output(struct cf_link *link)
         cf_link_output_taken(link, len > 7 ? len - 3 : len);
 }
 
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {

@@ -88,6 +88,8 @@ take(struct end *end, size_t most)
     cf_mux_serve(&end->mux);
 }
 
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {

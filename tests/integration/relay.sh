@@ -147,14 +147,38 @@ else
     echo "SKIPPED an upstream over TLS and HTTP/2: lighttpd with mod_openssl is not installed"
 fi
 
+door ask /v1/chat/completions '{"model":"pause","stream":true,"messages":[]}'
+cf "an upstream that goes silent in a turn" 1 run "${DOOR[@]}" --prompt x "${UP[@]}" --turn-timeout 3s
+nd "an upstream that goes silent in a turn: it is blamed" '.[-1].result.error | .type == "runtime.turn_deadline_exceeded" and .blame == "upstream" and (.message | contains("the model was silent for"))'
+
+# ---- base URLs that are one level off, and what comes after the lease ------------------------------------------
+cf "a base URL with /v1 twice" 1 test oci "${ONESHOT[@]}" --json --env 'OPENAI_BASE_URL={relay_v1}/v1'
+is "a base URL with /v1 twice: each check that fails says which variable" '[.checks[] | select(.id == "process_exchange" or .id == "model_plane_reached") | .status == "failed" and (.fix | contains("OPENAI_BASE_URL should not end in /v1"))] == [true, true]'
+is "a base URL with /v1 twice: a finding, and rows" '(.findings[0].id == "relay_refused") and all(.model_calls[]; .status == 404 and .refused == "path")'
+door ask /chat/completions "$body"
+cf "a base URL without /v1" 0 run "${DOOR[@]}" --prompt x
+prints "a base URL without /v1: the dialect's own 404" '404 {"error":{"message":'
+says "a base URL without /v1" "OPENAI_BASE_URL should end in /v1"
+script() { SCRIPT=(--name script --build-context "$CTX/acp-script" --entrypoint /opt/script/bin/acp-script --protocol acp-v1 --arg=-e "--arg=$1"); }
+script "$(printf 'handshake\nexpect session/prompt\nstderr getaddrinfo ENOTFOUND api.vendor.example\nend-turn\n')"
+cf "a client that goes past the relay" 1 test oci "${SCRIPT[@]}" --json
+is "a client that goes past the relay: the hint" '.checks[] | select(.id == "prompt_exchange") | .fix | contains("seems to ignore the base URL")'
+cf "a client that goes past the proxy" 1 test oci "${SCRIPT[@]}" --json --allow-host good.test
+is "a client that goes past the proxy: the hint" '.checks[] | select(.id == "prompt_exchange") | .fix | contains("or HTTPS_PROXY")'
+script "$(printf 'handshake\nturn\nexpect session/close\nanswer {}\ndrain\nmodel\n')"
+cf "a call after the end" 0 run "${SCRIPT[@]}" --prompt x
+nd "a call after the end: 401, and a row" '.[-1].result.model_calls | length == 2 and .[0].status == 200 and (.[1] | .status == 401 and .refused == "lease")'
+door hello
+cf "a lease that is over at once" 1 run "${DOOR[@]}" --prompt a --prompt b --lease-time 1ms
+nd "a lease that is over at once: budget.exceeded" '.[-1].result | .error.type == "budget.exceeded" and .model_calls[0].refused == "cap"'
+
 # ---- what a harness claims to have used -----------------------------------------------------------------------
 printf '{"rules":[{"say":[{"text":"hi"}],"usage":{"input_tokens":11,"output_tokens":42}}]}' >"$WORK/counted"
 claims() { # NAME FINDINGS INPUT OUTPUT: an agent that asks once, for 11 and 42 tokens, and claims these
     local usage="{\"inputTokens\":$3,\"outputTokens\":$4,\"totalTokens\":$(($3 + $4))}"
-    cf "$1" 0 run --name claims --build-context "$CTX/acp-script" --entrypoint /opt/script/bin/acp-script --protocol acp-v1 \
-        --arg=-e "--arg=$(printf 'handshake\nexpect session/prompt\nmodel\nchunk ${answer}\nsend %s\n' \
-            "{\"jsonrpc\":\"2.0\",\"id\":\${prompt_id},\"result\":{\"stopReason\":\"end_turn\",\"usage\":$usage}}")" \
-        --prompt x --model-script "$WORK/counted"
+    script "$(printf 'handshake\nexpect session/prompt\nmodel\nchunk ${answer}\nsend %s\n' \
+        "{\"jsonrpc\":\"2.0\",\"id\":\${prompt_id},\"result\":{\"stopReason\":\"end_turn\",\"usage\":$usage}}")"
+    cf "$1" 0 run "${SCRIPT[@]}" --prompt x --model-script "$WORK/counted"
     nd "$1: $2 finding(s)" "[.[-1].result.findings[] | select(.id == \"usage_differs\")] | length == $2"
 }
 claims "a claim that is right" 0 11 42

@@ -13,7 +13,6 @@
 
 #include <curl/curl.h>
 #include <getopt.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -167,15 +166,13 @@ on_connection(uv_stream_t *listener, int status)
 static void
 on_call(void *user, const struct cf_relay_call *call)
 {
-    printf(
-        "{\"id\":%" PRIu64
-        ",\"method\":\"%s\",\"path\":\"%s\",\"status\":%d,\"streamed\":%d,\"nonce_seen\":%d,"
-        "\"answered\":%d,\"aborted\":%d,\"probe\":%d,\"refused\":\"%s\",\"bytes\":%" PRIu64
-        "}\n",
-        call->id, call->method, call->path, call->status, call->is_streamed, call->nonce_seen,
-        call->answered_nonce, call->is_aborted, call->is_probe,
-        call->refused ? call->refused : "", call->request_bytes);
+    struct program *program = user;
+    json_t *row = cf_relay_call_json(program->relay, call);
+
+    (void)json_dumpf(row, stdout, JSON_COMPACT);
+    (void)putchar('\n');
     fflush(stdout);
+    json_decref(row);
 }
 
 static void
@@ -262,6 +259,7 @@ main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     program.turn.turn = 1;
     program.options.on_call = on_call;
+    program.options.user = &program;
     program.options.caps.calls_per_turn = 1000000;
     if (read_arguments(argc, argv, &program) < 0) {
         fprintf(stderr,
