@@ -173,6 +173,18 @@ print_reach(json_t *catalog)
     }
 }
 
+/* A digest goes on a line of its own: it is nearly as wide as a screen. */
+static void
+print_identities(json_t *catalog)
+{
+    const char *name;
+    json_t *value;
+
+    puts("\nIDENTITIES");
+    json_object_foreach(json_object_get(catalog, "identities"), name, value)
+        printf(strlen(word(value)) > 58 ? "  %s\n    %s\n" : "  %-19s %s\n", name, word(value));
+}
+
 int
 cf_cli_catalog(int argc, char **argv)
 {
@@ -200,6 +212,7 @@ cf_cli_catalog(int argc, char **argv)
         print_support(catalog);
         print_sets(catalog);
         print_reach(catalog);
+        print_identities(catalog);
     }
     json_decref(catalog);
     return 0;

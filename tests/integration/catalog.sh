@@ -37,5 +37,6 @@ is "the vectors' identities are those of the vector files" "[.identities.acp_vec
 cf "for eyes" 0 catalog
 check "it fits 80 columns" awk 'length > 80 { bad = 1 } END { exit bad }' "$WORK/out"
 for entry in hermes claude-code openclaw-connected; do says "for eyes" "$entry"; done
+for identity in $(jq -r '.identities[]' "$WORK/catalog"); do says "for eyes" "$identity"; done
 cf "an unknown word" 2 catalog --yaml
 finish

@@ -19,6 +19,8 @@ cat >"$WORK/m.json" <<'END'
  "exclude": [{"image": "fault", "options": "small"}]}
 END
 check "the file conforms to its schema" conforms matrix "$WORK/m.json"
+awk '/^## / { on = $0 == "## Many at once" } on && /^```json/ { in_it = 1; next } /^```/ { in_it = 0 } on && in_it' README.md >"$WORK/readme.json"
+check "README's example conforms, too" conforms matrix "$WORK/readme.json"
 
 cf "a matrix" 1 test matrix "$WORK/m.json" --json --last "$WORK/last" --results "$WORK/results"
 cp "$WORK/out" "$WORK/first"
