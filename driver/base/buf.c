@@ -44,9 +44,9 @@ cf_buf_reserve(struct cf_buf *buf, size_t len)
     }
     need = buf->len + len + 1;
     if (need > buf->cap) {
-        cap = buf->cap < 64 ? 64 : buf->cap;
-        while (cap < need)
-            cap += cap / 2 + 1;
+        cap = buf->cap < 64 ? 64 : buf->cap + buf->cap / 2 + 1;
+        if (cap < need) /* what is asked for at once is had at once, and no more */
+            cap = need;
         data = realloc(buf->data, cap);
         if (data == NULL) {
             buf->failed = true;

@@ -11,6 +11,7 @@
 #include <archive_entry.h>
 
 #define TAR_LIMIT_BYTES (256u * 1024 * 1024)
+#define ENTRY_SPARE 8192 /* heads, padding, a few small entries and the end */
 
 struct cf_tar {
     struct cf_buf bytes;
@@ -114,6 +115,8 @@ int
 cf_tar_file(struct cf_tar *tar, const char *path, unsigned mode, unsigned uid, unsigned gid,
             const void *bytes, size_t len, struct cf_error *err)
 {
+    if (cf_buf_reserve(&tar->bytes, len + ENTRY_SPARE) == NULL) /* once, and no more than that */
+        return cf_error_memory(err);
     return add_entry(tar, path, AE_IFREG, mode, uid, gid, bytes, len, err);
 }
 

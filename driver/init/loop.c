@@ -156,7 +156,7 @@ tick(struct cf_init *init)
 
     if (init->shutdown_deadline_ms > 0) {
         step_shutdown(init, now_ms);
-        return SHUTDOWN_STEP_MS;
+        return init->is_out_writable && cf_mux_has_output(&init->mux) ? 0 : SHUTDOWN_STEP_MS;
     }
     judge_silence(init, now_ms);
     disk_ms = cf_disk_tick(init, now_ms);
