@@ -8,6 +8,7 @@
 #   make campaign RUNS=N SEED=S: faults of every kind beside normal runs, audited; all zeros or red
 #   make test-sdk, test-agents: the vendors' SDKs, and real agents; both need npm
 #   make bench        ratios, printed, never asserted;  make fuzz FUZZ_S=60: every fuzzer
+#   make test-swarm   one job on three engines of one swarm, one of them killed in the middle
 #   make setup        install the Debian packages that build and tests need
 .SUFFIXES:
 .DELETE_ON_ERROR:
