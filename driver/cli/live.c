@@ -129,7 +129,8 @@ paint_detail(struct painter *p, size_t i)
     if (strcmp(live->phases[i].name, "image") == 0 && live->progress.what[0] != '\0') {
         paint_progress(p);
     } else if (strcmp(live->phases[i].name, "turn") == 0 && live->turn > 0) {
-        (void)snprintf(words, sizeof words, "turn %u, %llu observations", live->turn, (unsigned long long)live->observations);
+        (void)snprintf(words, sizeof words, "turn %u, %llu observations", live->turn,
+                       (unsigned long long)live->observations);
         text(p, CF_PLAIN, words);
     } else {
         text(p, CF_FAINT, live->phases[i].step);
@@ -187,6 +188,17 @@ paint_calls(struct painter *p)
     paint_last(p, "relay", words);
 }
 
+/* Where to begin with the phases: a terminal with few rows has the last ones, the one that runs among them. */
+static size_t
+first_phase(const struct cf_live *live)
+{
+    size_t rows = live->screen.rows > 4 ? (size_t)live->screen.rows - 3 : 1; /* the head, and the cursor's own */
+    size_t others = (live->frame[0] != '\0') + (live->calls + live->refused > 0) + (live->words[0] != '\0');
+    size_t room = rows > others + 1 ? rows - others : 1;
+
+    return live->phase_count > room ? live->phase_count - room : 0;
+}
+
 static void
 paint(struct cf_live *live)
 {
@@ -201,7 +213,7 @@ paint(struct cf_live *live)
     live->above_dropped = 0;
     live->line_count = 0;
     paint_head(&p);
-    for (size_t i = 0; i < live->phase_count && has_line(&p); i++)
+    for (size_t i = first_phase(live); i < live->phase_count && has_line(&p); i++)
         paint_phase(&p, i);
     paint_last(&p, "frame", live->frame);
     paint_calls(&p);

@@ -80,12 +80,11 @@ put_observation(const struct teller *t, const struct cf_event *event, bool is_it
 {
     json_t *root = cf_json_parse(event->text, event->len, NULL, &(struct cf_error){0});
     char *payload = json_dumps(json_object_get(root, "payload"), JSON_COMPACT);
-    char label[96];
+    const char *type = cf_json_str(root, "type");
     size_t used = put_head(t, 'o', event, is_it);
 
     used += cf_draw_pad(&t->page, 2);
-    (void)snprintf(label, sizeof label, "%.60s", cf_json_str(root, "type") != NULL ? cf_json_str(root, "type") : "observation");
-    put_rest(t, used, label, payload != NULL ? payload : event->text);
+    put_rest(t, used, type != NULL ? type : "observation", payload != NULL ? payload : event->text);
     free(payload);
     json_decref(root);
 }
@@ -100,8 +99,9 @@ put_call(const struct teller *t, const struct cf_event *event, bool is_it)
 
     used += cf_draw_mark(&t->page, CF_MARK_CALL) + cf_draw_pad(&t->page, 1);
     (void)snprintf(label, sizeof label, "%.16s %.160s", cf_json_str(call, "method"), cf_json_str(call, "path"));
-    (void)snprintf(text, sizeof text, "%s%.60s, %lld\xe2\x86\x92%lld tok, nonce %s", refused != NULL ? "refused: " : "served",
-                   refused != NULL ? refused : "", (long long)cf_json_int(call, "input_tokens", 0),
+    (void)snprintf(text, sizeof text, "%s%.60s, %lld\xe2\x86\x92%lld tok, nonce %s",
+                   refused != NULL ? "refused: " : "served", refused != NULL ? refused : "",
+                   (long long)cf_json_int(call, "input_tokens", 0),
                    (long long)cf_json_int(call, "output_tokens", 0),
                    cf_json_bool(call, "nonce_seen", false) ? "seen" : "not seen");
     put_rest(t, used, label, text);
@@ -359,7 +359,8 @@ put_consequences(struct teller *t, size_t at)
     }
     json_array_foreach(t->checks, i, check)
     {
-        static const char *const members[] = {[CF_EVENT_FRAME] = "frame", [CF_EVENT_OBSERVATION] = "seq", [CF_EVENT_CALL] = "call"};
+        static const char *const members[] = {
+            [CF_EVENT_FRAME] = "frame", [CF_EVENT_OBSERVATION] = "seq", [CF_EVENT_CALL] = "call"};
         json_array_foreach(json_object_get(check, "evidence"), k, item)
         {
             char text[700];
@@ -513,13 +514,17 @@ cf_cli_why(int argc, char **argv)
     struct cf_flag_list *rest = calloc(1, sizeof *rest);
     struct cf_error err = {0};
     cf_auto_free char *newest = NULL;
-    int status = rest != NULL ? cf_flags_read(table, CF_COUNT(table), argc, argv, &flags, rest, &err) : cf_error_memory(&err);
+    int status = cf_error_memory(&err);
+
+    if (rest != NULL)
+        status = cf_flags_read(table, CF_COUNT(table), argc, argv, &flags, rest, &err);
 
     if (flags.help) {
         puts("usage: cfrunner why CHECK|FRAME [RECORDING]\n"
-             "The story of a check (prompt_exchange), a frame (f17), a relay call (r1) or an observation (o4):\n"
-             "the rule, what was seen, what it rests on, and what happened around it. RECORDING is a file of\n"
-             "--record; else the newest *.cfr of this folder. Exit 0, or 2 when there is no such thing.");
+             "The story of a check (prompt_exchange), a frame (f17; a one-shot's line of turn\n"
+             "2: t2f1), a relay call (r1) or an observation (o4): the rule, what was seen,\n"
+             "what it rests on, what happened around it. RECORDING is a file of --record; else\n"
+             "the newest *.cfr of this folder. Exit 0, or 2 when there is no such thing.");
         cf_flags_help(table, CF_COUNT(table), stdout);
         free(rest);
         return 0;

@@ -15,7 +15,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BASE_URL_FIX "call the model at OPENAI_BASE_URL, ANTHROPIC_BASE_URL or CHECKFU_MODEL_BASE_URL, with the key beside it"
+#define BASE_URL_FIX                                                                                     \
+    "call the model at OPENAI_BASE_URL, ANTHROPIC_BASE_URL or CHECKFU_MODEL_BASE_URL, with the key "      \
+    "beside it"
 
 struct judge {
     const struct cf_diagnose_facts *facts;
@@ -329,8 +331,9 @@ fail_turn(struct judge *j, const char *id, const char *message, json_t *refused)
 static void
 check_exchange(struct judge *j, const char *id)
 {
-    json_t *turn = cf_seen_turn(j->facts, 1), *seen = cf_seen_call(j->facts, 1, "nonce_seen"), *answered = cf_seen_call(j->facts, 1, "answered_nonce"),
-           *refused = cf_seen_refused(j->facts), *error = cf_json_obj(turn, "error"), *any = cf_seen_call(j->facts, 1, NULL);
+    json_t *turn = cf_seen_turn(j->facts, 1), *error = cf_json_obj(turn, "error"), *refused = cf_seen_refused(j->facts);
+    json_t *seen = cf_seen_call(j->facts, 1, "nonce_seen"), *answered = cf_seen_call(j->facts, 1, "answered_nonce"),
+           *any = cf_seen_call(j->facts, 1, NULL);
     bool is_finished = cf_str_same(cf_json_str(turn, "outcome"), "finished");
     bool is_said = cf_seen_said(j->facts, CF_ASK_EXCHANGE, j->facts->answer_nonce[CF_ASK_EXCHANGE]);
     const char *message = cf_json_str(error, "message");

@@ -17,6 +17,7 @@
 #define INDENT 39 /* where a check's fact begins: group 13, mark 2, id 23 and a space */
 #define DETAIL 15 /* where a failure's own lines begin */
 #define LABEL 13  /* where a line of the head begins */
+#define DOT " \xc2\xb7 "
 
 /* ---- head ------------------------------------------------------------------------------- */
 
@@ -43,8 +44,9 @@ put_engine(const struct cf_page *p, json_t *result)
 
     if (engine == NULL)
         return;
-    (void)snprintf(line, sizeof line, "%s %.60s, API %.20s, %.200s", cf_json_bool(engine, "podman", false) ? "Podman" : "Docker",
-                   cf_json_str(engine, "version"), cf_json_str(engine, "api_version"), cf_json_str(engine, "endpoint"));
+    (void)snprintf(line, sizeof line, "%s %.60s, API %.20s, %.200s",
+                   cf_json_bool(engine, "podman", false) ? "Podman" : "Docker", cf_json_str(engine, "version"),
+                   cf_json_str(engine, "api_version"), cf_json_str(engine, "endpoint"));
     (void)cf_buf_adds(p->to, " engine      ");
     cf_draw_wrapped(p, LABEL, LABEL, CF_PLAIN, line);
 }
@@ -139,7 +141,7 @@ put_proof(const struct cf_page *p, json_t *result)
     if (refused > 0)
         (void)snprintf(more, sizeof more, ", %lld refused", refused);
     (void)snprintf(line, sizeof line,
-                   "relay %lld call%s%s \xc2\xb7 %lld\xe2\x86\x92%lld tok \xc2\xb7 %s \xc2\xb7 %lld egress \xc2\xb7 %zu left",
+                   "relay %lld call%s%s" DOT "%lld\xe2\x86\x92%lld tok" DOT "%s" DOT "%lld egress" DOT "%zu left",
                    served, served == 1 ? "" : "s", more, (long long)cf_json_int(totals, "input_tokens", 0),
                    (long long)cf_json_int(totals, "output_tokens", 0), nonce_word(result), attempts, left);
     (void)cf_buf_adds(p->to, " proof       ");
@@ -380,8 +382,12 @@ put_verdict(const struct cf_page *p, json_t *result)
 
     json_array_foreach(json_object_get(result, "checks"), i, check)
         n[has_status(check, "passed") ? 0 : has_status(check, "failed") ? 1 : 2]++;
-    (void)cf_draw(p, is_green ? CF_GOOD : CF_BAD, is_green ? " PASS " : cf_str_same(status, "failed") ? " FAIL " : " ERROR ");
-    (void)snprintf(line, sizeof line, " %zu of %zu proven \xc2\xb7 %zu failed \xc2\xb7 %zu skipped \xc2\xb7 blame: %s \xc2\xb7 exit %lld \xc2\xb7 %.1f s",
+    (void)cf_draw(p, is_green ? CF_GOOD : CF_BAD,
+                  is_green                        ? " PASS "
+                  : cf_str_same(status, "failed") ? " FAIL "
+                                                  : " ERROR ");
+    (void)snprintf(line, sizeof line,
+                   " %zu of %zu proven" DOT "%zu failed" DOT "%zu skipped" DOT "blame: %s" DOT "exit %lld" DOT "%.1f s",
                    n[0], total, n[1], n[2], cf_json_str(result, "blame"), (long long)cf_json_int(result, "exit_code", 4),
                    (double)cf_json_int(cf_json_obj(result, "timings_ms"), "total", 0) / 1000.0);
     (void)cf_draw(p, CF_PLAIN, line);

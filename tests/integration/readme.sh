@@ -27,7 +27,7 @@ check "the session is green" grep -q 'PASS' "$WORK/out"
 audit "the session"
 
 # Each command that README names has a help that fits a screen of 80 by 24, and exit code 0.
-for command in "test oci" "test matrix" run validate schema correspond init catalog doctor ps reap; do
+for command in "test oci" "test matrix" run replay why validate schema correspond init catalog doctor ps reap; do
     "$CF" $command --help >"$WORK/out" 2>&1; got=$?
     check "help of $command" test $got = 0
     check "help of $command fits" awk 'length > 80 { bad = 1 } END { exit bad || NR > 24 || NR == 0 }' "$WORK/out"
