@@ -279,10 +279,10 @@ play(const struct flags *f, const char *path, struct cf_error *err)
 
 static const struct cf_flag table[] = {
     {"--wire", CF_FLAG_TEXT, offsetof(struct flags, wire), "W",
-     "acp or oneshot: FILE holds lines {\"t\",\"dir\",\"line\"}, dir c2a or a2c"},
+     "acp or oneshot, of {\"t\",\"dir\",\"line\"}"},
     {"--output-mode", CF_FLAG_TEXT, offsetof(struct flags, output_mode), "M",
-     "with --wire oneshot: stream_json (default) or text"},
-    {"--report", CF_FLAG_TEXT, offsetof(struct flags, report), "FILE.html", "the recorded run as one page to look at"},
+     "of --wire oneshot: stream_json or text"},
+    {"--report", CF_FLAG_TEXT, offsetof(struct flags, report), "FILE.html", "the recorded run as one page"},
     {"--help", CF_FLAG_SWITCH, offsetof(struct flags, help), NULL, "this"},
 };
 
@@ -296,8 +296,9 @@ cf_cli_replay(int argc, char **argv)
 
     if (flags.help) {
         puts("usage: cfrunner replay FILE.cfr | --wire acp|oneshot FILE.ndjson\n"
-             "A run recorded with --record again, without an engine: its observations as NDJSON, then\n"
-             "{\"result\":...}. Exit as the live run's; 4 for one cut short, 2 for a damaged file.");
+             "A run recorded with --record again, without an engine: its observations as\n"
+             "NDJSON, then {\"result\":...}; or a plain wire, lines of which dir is c2a or a2c.\n"
+             "Exit as the live run's; 4 for one cut short, 2 for a damaged file.");
         cf_flags_help(table, CF_COUNT(table), stdout);
         return 0;
     }
