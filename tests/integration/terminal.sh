@@ -24,7 +24,7 @@ until_shown() {
 }
 ended() { local n; for n in $(seq 300); do [ -s "$WORK/$1.exit" ] && return 0; sleep 0.1; done; screen "$1"; return 1; }
 even() { # what differs from run to run
-    sed -E -e 's/sha256:[0-9a-f]{12}/sha256:X/' -e 's/[0-9]+(\.[0-9]+)? (s|ms)( |$)/N \2\3/g' -e 's/timeline .*/timeline/' \
+    sed -E -e '/^ +(unix|tcp):/d' -e 's/sha256:[0-9a-f]{12}/sha256:X/' -e 's/[0-9]+(\.[0-9]+)? (s|ms)( |$)/N \2\3/g' -e 's/timeline .*/timeline/' \
         -e 's/[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]/S/' -e 's/^ [-|\/\\] turn/ S turn/' -e 's/(engine +).*, API.*/\1E/' -e 's/ +/ /g' -e 's/ $//' | sed -e :a -e '/^\n*$/{$d;N;ba' -e '}'
 }
 # looks NAME FIXTURE: the screen is what was looked at when the fixture was kept.
