@@ -19,7 +19,7 @@ window() {
 screen() { pane capture-pane -p -t "$1"; }
 # until NAME PATTERN: waits until the screen shows it.
 until_shown() {
-    local n; for n in $(seq 200); do screen "$1" | grep -qE -- "$2" && return 0; sleep 0.1; done
+    local n; for n in $(seq 400); do screen "$1" | grep -qE -- "$2" && return 0; sleep 0.1; done
     screen "$1"; return 1
 }
 ended() { local n; for n in $(seq 300); do [ -s "$WORK/$1.exit" ] && return 0; sleep 0.1; done; screen "$1"; return 1; }
