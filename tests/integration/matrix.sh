@@ -2,13 +2,16 @@
 # test matrix: cells so many at a time, one table, excuses and stale ones, what is different since the last
 # result, the exit code of the worst.
 . tests/integration/lib.sh
+. tests/support/publish.sh
+check "the image is made" publish matrix/fault "$CTX/fault"
+remember_images
 
 conforms() { "$CF" schema check --schema "proto/$1.schema.json" "$2" | jq -e .valid; }
-cp -r "$CTX/acp-harness" "$WORK/agent"; cp -r "$CTX/fault" "$WORK/fault"
-cat >"$WORK/m.json" <<'END'
+cp -r "$CTX/acp-harness" "$WORK/agent"
+cat >"$WORK/m.json" <<END
 {"schema_version": 1, "name": "nightly", "concurrency": 2,
  "images": [{"name": "agent", "build_context": "agent", "protocols": ["acp"]},
-            {"name": "fault", "build_context": "fault", "protocols": ["tells", "proper"]}],
+            {"name": "fault", "image": "$REF", "protocols": ["tells", "proper"]}],
  "protocols": [
   {"name": "acp", "release": {"protocol": "acp-v1", "entrypoint": "/opt/custom/bin/acp-agent", "arguments": ["--stdio"]}},
   {"name": "tells", "release": {"protocol": "oneshot-v1", "entrypoint": "/opt/fault/bin/fault", "argv": ["narrate"],
@@ -54,7 +57,7 @@ check "the verdict is last" sh -c "tail -n 1 '$WORK/out' | grep -q '^ FAIL  2 ce
 cf "no engine" 3 test matrix "$WORK/f.json" --json --baseline "$WORK/baseline" --engine unix:///nowhere/docker.sock
 is "no engine: no excuse, and none is stale" '[.cells[].status] == ["error","error"] and .stale == [] and .exit_code == 3'
 cp "$WORK/last" "$WORK/kept"
-for what in '.images[0].image = "x"' '.protocols[0].release.entrypoint = "relative"' '.options = []' '.surprise = 1' '.images[0].name = "a/b"'; do
+for what in '.images[0].build_context = "x"' '.protocols[0].release.entrypoint = "relative"' '.options = []' '.surprise = 1' '.images[0].name = "a/b"'; do
     jq "$what" "$WORK/f.json" >"$WORK/wrong.json"
     cf "wrong: $what" 2 test matrix "$WORK/wrong.json" --json --last "$WORK/last"
 done
@@ -71,4 +74,5 @@ check "interrupted: 130 (it is $got)" test $got = 130
 is "interrupted: what was not begun is told" '[.cells[].exit_code] == [130,130]'
 check "interrupted: the last result stays" cmp "$WORK/last" "$WORK/kept"
 audit "all"
+unpublish
 finish

@@ -1,6 +1,13 @@
 #!/usr/bin/env bash
 # --torture quick: the reference harness bears it, and of a harness that does not the first trouble is named.
 . tests/integration/lib.sh
+. tests/support/publish.sh
+check "the images are made" publish torture/fault "$CTX/fault"; FAULT_IMAGE=$REF
+check "the images are made" publish torture/acp "$CTX/acp-harness"; ACP_IMAGE=$REF
+remember_images
+# by image: without a build and a registry for each
+by_image() { BY=(); local skip=0 arg; for arg in "${@:2}"; do
+    if [ $skip = 1 ]; then skip=0; elif [ "$arg" = --build-context ]; then skip=1; BY+=(--image "$1" --pull never); else BY+=("$arg"); fi; done; }
 
 conforms() { "$CF" schema check --schema proto/diagnostic-result.schema.json "$WORK/out" | jq -e .valid; }
 row() { printf '[.torture.trials[]|select(.id=="%s").status]==["%s"]' "$1" "$2"; }
@@ -20,8 +27,8 @@ check "each trial was said" test "$(grep -c '^cfrunner: torture ' "$WORK/err")" 
 audit "the reference agent"
 
 # A harness that passes without trouble, reads its prompt once, and takes a busy model's or a cut answer for good.
-fault hasty
-cf "a hasty reader" 1 test oci "${FAULT[@]}" --torture quick --json
+fault hasty; by_image "$FAULT_IMAGE" "${FAULT[@]}"
+cf "a hasty reader" 1 test oci "${BY[@]}" --torture quick --json
 check "a hasty reader: conforms" conforms
 is "a hasty reader: the first trouble is named" '.torture.first == "stdin_bytes" and .status == "failed" and .blame == "harness" and ([.checks[]|select(.status=="failed").id] == ["torture"])'
 is "a hasty reader: the check points at its trial" '[.checks[]|select(.id=="torture").evidence[0].fact] == ["/torture/trials/0/status"]'
@@ -30,16 +37,18 @@ is "a hasty reader: a busy model, a cut answer" "$(row model_429 changed) and $(
 is "a hasty reader: bears the rest" "$(row stdout_bytes same) and $(row model_bytes same) and $(row stopped_at_model same)"
 is "a hasty reader: nothing to publish" '.next_steps|has("add")|not'
 
-fault narrate
-cf "without trouble it fails already" 1 test oci "${FAULT[@]}" --torture quick --json
+fault narrate; by_image "$FAULT_IMAGE" "${FAULT[@]}"
+cf "without trouble it fails already" 1 test oci "${BY[@]}" --torture quick --json
 is "then nothing is tried, and that is said" '.torture.status == "skipped" and .torture.trials == [] and (.torture.reason|length) > 0 and ([.checks[]|select(.id=="torture").status] == ["skipped"])'
 cf "no such level" 2 test oci "${FAULT[@]}" --torture slow --json
 cf "run has no torture" 2 run "${FAULT[@]}" --prompt x --torture quick
 
-"$CF" test oci "${ACP[@]}" --torture quick --json >"$WORK/out" 2>"$WORK/err" & pid=$!
+by_image "$ACP_IMAGE" "${ACP[@]}"
+"$CF" test oci "${BY[@]}" --torture quick --json >"$WORK/out" 2>"$WORK/err" & pid=$!
 for _ in $(seq 600); do grep -q "torture stdin_bytes" "$WORK/err" && break; sleep 0.05; done
 kill -INT $pid; got=0; wait $pid || got=$?
 check "interrupted in the middle: 130 (it is $got)" test $got = 130
 is "interrupted: what was not tried is told" '([.torture.trials[]|select(.summary=="interrupted")]|length) > 3 and .teardown.proven'
 audit "all"
+unpublish
 finish
