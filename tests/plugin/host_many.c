@@ -9,6 +9,7 @@
 #include <cfrunner/pool.h>
 
 #include <dirent.h>
+#include <ftw.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -423,6 +424,12 @@ on_pool_closed(void *user)
     uv_stop(&many->loop);
 }
 
+static int
+remove_one(const char *path, const struct stat *st, int flag, struct FTW *where)
+{
+    return remove(path);
+}
+
 static double
 share(const struct cost *from, const struct cost *to)
 {
@@ -526,5 +533,6 @@ main(int argc, char **argv)
         return fprintf(stderr, "host_many: %s\n", err.text), 2;
     (void)uv_run(&many.loop, UV_RUN_DEFAULT);
     print(&many);
+    (void)nftw(many.state, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     return many.failed == 0 && many.is_proven ? 0 : 1;
 }
