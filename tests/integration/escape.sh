@@ -51,24 +51,28 @@ done
 kill $LISTENER; wait $LISTENER 2>/dev/null
 
 # Process trees that ignore TERM, in sessions of their own, holding stdout.
-dead() { ! grep -qsz '^CF_ESCAPE=' /proc/[0-9]*/environ; }
+MARK=$$-$RANDOM # this very test's: another may run beside it
+dead() { ! grep -qsz "^CF_ESCAPE=$MARK" /proc/[0-9]*/environ; }
 grace=2000
 within() { check "$1: the verdict came within $2 ms (it took $TOOK_MS)" test "$TOOK_MS" -le "$2"; }
 slack=$((2000 + 500 * $(awk '{print int($1)}' /proc/loadavg))) # provisioning, on a busy machine
-attack "a tree, and a deaf harness" 1 "$USER_IMAGE" "tree 20" --turn-timeout 2s --grace 2s --env CF_ESCAPE=1
+attack "a tree, and a deaf harness" 1 "$USER_IMAGE" "tree 20" --turn-timeout 2s --grace 2s --env CF_ESCAPE=$MARK
 blames "a tree, and a deaf harness: the turn's deadline" runtime.turn_deadline_exceeded
 within "a tree, and a deaf harness" $((2000 + grace + 1000 + slack))
 check "a tree, and a deaf harness: all are dead" dead
-attack "a tree whose harness has ended" 1 "$USER_IMAGE" "tree-exit 20" --turn-timeout 60s --grace 2s --env CF_ESCAPE=1
+attack "a tree whose harness has ended" 1 "$USER_IMAGE" "tree-exit 20" --turn-timeout 60s --grace 2s --env CF_ESCAPE=$MARK
 within "a tree whose harness has ended" $((grace + 1000 + slack))
 check "a tree whose harness has ended: all are dead" dead
-attack "everything stopped" 1 "$USER_IMAGE" "stop-all" --turn-timeout 2s --grace 2s --env CF_ESCAPE=1
+attack "a tree whose harness crashes" 1 "$USER_IMAGE" "tree-crash 20" --turn-timeout 60s --grace 2s --env CF_ESCAPE=$MARK
+within "a tree whose harness crashes" $((grace + 1000 + slack))
+check "a tree whose harness crashes: all are dead" dead
+attack "everything stopped" 1 "$USER_IMAGE" "stop-all" --turn-timeout 2s --grace 2s --env CF_ESCAPE=$MARK
 within "everything stopped" $((2000 + grace + 1000 + slack))
 check "everything stopped: all are dead" dead
-attack "a chain of sessions" 1 "$USER_IMAGE" "flee 100" --turn-timeout 2s --grace 2s --env CF_ESCAPE=1
+attack "a chain of sessions" 1 "$USER_IMAGE" "flee 100" --turn-timeout 2s --grace 2s --env CF_ESCAPE=$MARK
 check "a chain of sessions: all are dead" dead
 "$CF" run --prompt x --name escape --image "$USER_IMAGE" --pull never --entrypoint /opt/escape/bin/escape --protocol oneshot-v1 \
-    --prompt-transport stdin --output-mode text --argv=tree --argv=20 --grace 2s --env CF_ESCAPE=1 >"$WORK/out" 2>"$WORK/err" & pid=$!
+    --prompt-transport stdin --output-mode text --argv=tree --argv=20 --grace 2s --env CF_ESCAPE=$MARK >"$WORK/out" 2>"$WORK/err" & pid=$!
 for _ in $(seq 300); do grep -q "turn ..." "$WORK/err" && break; sleep 0.02; done
 sleep 0.5; BEGAN=$EPOCHREALTIME; kill -INT $pid; got=0; wait $pid || got=$?
 TOOK_MS=$(((${EPOCHREALTIME/./} - ${BEGAN/./}) / 1000))

@@ -135,6 +135,21 @@ inside_families(int argc, char **argv)
     return 0;
 }
 
+/* Beneath no filter but cf-init's own. */
+static int
+inside_spaces(int argc, char **argv)
+{
+    say("unshare", unshare(CLONE_NEWUSER));
+    say("unshare, among others", unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET));
+    say("clone", syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0));
+    say("keyctl", syscall(SYS_keyctl, 0, -3, 0));
+    say("add_key", syscall(SYS_add_key, "user", "x", "x", 1, -3));
+    say("request_key", syscall(SYS_request_key, "user", "x", NULL, 0));
+    say("clone3", syscall(435, NULL, 0));
+    say("its own files", unshare(CLONE_FILES));
+    return 0;
+}
+
 static int
 inside_peek(int argc, char **argv)
 {
@@ -210,7 +225,8 @@ inside_hoard(int argc, char **argv)
 static const struct inside inside_table[] = {
     {"native", inside_native}, {"own", inside_own},           {"32bit", inside_32bit},
     {"peek", inside_peek},     {"signals", inside_signals},   {"oom-score", inside_oom_score},
-    {"hoard", inside_hoard},   {"families", inside_families}, {NULL, NULL},
+    {"hoard", inside_hoard},   {"families", inside_families},
+    {"spaces", inside_spaces}, {NULL, NULL},
 };
 
 /* ---- the tests ---------------------------------------------------------------------- */
@@ -332,6 +348,23 @@ START_TEST(no_sockets_but_those_a_namespace_holds)
 }
 END_TEST
 
+START_TEST(no_user_namespaces_and_no_keyrings)
+{
+    struct proc proc;
+    struct box box;
+
+    if (!box_start(&box))
+        return;
+    run_inside(&box, &proc, "spaces", NULL);
+    ck_assert_str_eq(proc.out.data,
+                     "unshare: EPERM\nunshare, among others: EPERM\nclone: EPERM\nkeyctl: EPERM\nadd_key: EPERM\n"
+                     "request_key: EPERM\nclone3: Function not implemented\nits own files: done\n");
+    expect_alive(&box);
+    proc_release(&proc);
+    box_stop(&box);
+}
+END_TEST
+
 START_TEST(nothing_of_pid_1_can_be_looked_into)
 {
     const unsigned uids[] = {NS_UID, 0};
@@ -437,7 +470,8 @@ UNIT_MAIN("sandbox/link: hostile programs",
           tcase_add_test(tc, the_same_calls_about_oneself_go_through);
           tcase_add_test(tc, the_32_bit_table_is_closed_the_same_way);
           tcase_add_test(tc, no_sockets_but_those_a_namespace_holds);
-          tcase_add_test(tc, nothing_of_pid_1_can_be_looked_into);
+          tcase_add_test(tc, no_user_namespaces_and_no_keyrings);
+    tcase_add_test(tc, nothing_of_pid_1_can_be_looked_into);
           tcase_add_test(tc, signals_from_inside_mean_nothing_to_pid_1);
           tcase_add_test(tc, a_raised_oom_score_is_put_back_at_the_next_ping);
           tcase_add_test(tc, hoarding_connections_and_descriptors_hurts_only_the_hoarder);)

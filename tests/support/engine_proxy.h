@@ -29,7 +29,7 @@ enum proxy_fault {
     PROXY_LOST_HANG,  /* the engine does it, its answer is swallowed */
     PROXY_LOST_RESET, /* the engine does it, the connection is closed instead of its answer */
     PROXY_CUT,        /* the answer is cut in its middle */
-    PROXY_SLOW,       /* the answer comes in small bites */
+    PROXY_SLOW,       /* the answer comes byte by byte, after some hundreds in small bites */
     PROXY_FAULTS
 };
 
@@ -65,7 +65,7 @@ struct proxy_pair {
     uint64_t body_left;
     bool is_chunked, is_swallowing;
     enum proxy_fault fault; /* of the request under way */
-    size_t answered;
+    size_t answered, bitten;
 };
 
 static inline void
@@ -172,7 +172,7 @@ proxy_take_head(struct proxy_pair *pair)
     const char *head = pair->head.data, *length = strcasestr(head, "\r\nContent-Length:");
 
     pair->fault = proxy_choose(pair->proxy, head);
-    pair->answered = 0;
+    pair->answered = pair->bitten = 0;
     pair->is_chunked = strcasestr(head, "\r\nTransfer-Encoding: chunked") != NULL;
     pair->body_left =
         !pair->is_chunked && length != NULL ? strtoull(length + 17, NULL, 10) : 0;
@@ -236,7 +236,9 @@ static inline void
 proxy_on_bite(uv_timer_t *timer)
 {
     struct proxy_pair *pair = timer->data;
-    size_t take = pair->slow.len < 40 ? pair->slow.len : 40;
+    size_t bite = pair->bitten < 400 ? 1 : 40, take = pair->slow.len < bite ? pair->slow.len : bite;
+
+    pair->bitten += take;
 
     proxy_write(&pair->down.pipe, pair->slow.data, take);
     cf_buf_drop(&pair->slow, take);

@@ -1,14 +1,13 @@
 # private-engine.sh: sourced first by tests that stop, kill or starve dockerd itself: a private
-# Engine in a network namespace of the test's own. Then comes lib.sh. ENGINE_DATA, when the test
-# sets it before, is a folder that becomes dockerd's data root.
+# Engine in a network namespace of the test's own. Then comes lib.sh. ENGINE_DIR, when the
+# test sets it before, is the folder in which that Engine lives.
 if [ -z "${PRIVATE_NS-}" ]; then
     [ "$(id -u)" = 0 ] || { echo "SKIPPED $(basename "$0" .sh): a private Engine needs root"; echo "1 passed, 0 failed"; exit 0; }
     PRIVATE_NS=1 exec unshare --net -- bash "$0" "$@"
 fi
 ip link set lo up
 mine=$(mktemp -d /tmp/cf-private-XXXXXX)
-export CF_ENGINE_DIR=$mine/engine DOCKER_HOST=unix:///nowhere
-[ -z "${ENGINE_DATA-}" ] || { mkdir -p "$CF_ENGINE_DIR" && ln -s "$ENGINE_DATA" "$CF_ENGINE_DIR/data"; }
+export CF_ENGINE_DIR=${ENGINE_DIR:-$mine/engine} DOCKER_HOST=unix:///nowhere
 host=$(docker/engine/engine start 2>"$mine/log") ||
     { cat "$mine/log"; echo "SKIPPED $(basename "$0" .sh): no private Engine can be started"; echo "1 passed, 0 failed"; rm -rf "$mine"; exit 0; }
 export "${host?}"
@@ -70,4 +69,4 @@ reaped() { # as long as an Engine needs to come to rest after what was done to i
     check "$1: no process of it lives" eval '! alive'
     check "$1: no shim of it is left" no_shim
 }
-no_shim() { local _; for _ in $(seq 50); do [ -n "$(grep -lsz "^$mine.*/containerd.sock\$" /proc/[0-9]*/cmdline)" ] || return 0; sleep 0.1; done; return 1; }
+no_shim() { local _; for _ in $(seq 50); do [ -n "$(grep -lsz "^$CF_ENGINE_DIR.*/containerd.sock\$" /proc/[0-9]*/cmdline)" ] || return 0; sleep 0.1; done; return 1; }

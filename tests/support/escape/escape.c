@@ -4,7 +4,7 @@
  *   probe [unix:PATH | tcp:ADDRESS:PORT]...
  *                 every attempt of tries.c, one line each: "NAME: denied ..." or "NAME: ALLOWED ..."
  *   tree N        N children in sessions of their own that ignore SIGTERM and hold stdout open,
- *                 then hangs, deaf as well;  tree-exit N: then ends with 0
+ *                 then hangs, deaf as well;  tree-exit N: then ends with 0;  tree-crash N: by SIGSEGV
  *   stop-all      SIGSTOPs everything it can reach, itself last
  *   fill-tmp      fills /tmp, says what stopped it, leaves it full and ends with 0
  *   pipes N       opens N pipes and fills each, says how many, and ends with 0
@@ -167,8 +167,10 @@ main(int argc, char **argv)
         return escape_probe(argv + 2);
     if (strcmp(mode, "euid") == 0) /* as a setuid program of the image */
         return geteuid() == 0 ? 77 : 0;
-    if (strcmp(mode, "tree") == 0 || strcmp(mode, "tree-exit") == 0) {
+    if (strcmp(mode, "tree") == 0 || strcmp(mode, "tree-exit") == 0 || strcmp(mode, "tree-crash") == 0) {
         plant_trees(count);
+        if (strcmp(mode, "tree-crash") == 0)
+            raise(SIGSEGV);
         return mode[4] == '\0' ? hang() : 0;
     }
     if (strcmp(mode, "stop-all") == 0)
