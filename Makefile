@@ -9,6 +9,8 @@
 #   make test-sdk, test-agents: the vendors' SDKs, and real agents; both need npm
 #   make bench        ratios, printed, never asserted;  make fuzz FUZZ_S=60: every fuzzer
 #   make test-swarm   one job on three engines of one swarm, one of them killed in the middle
+#   make test-faults  what takes long: dockerd itself killed, stopped and starved;  make analyze
+#   make test-podman  the integration tests on Podman
 #   make setup        install the Debian packages that build and tests need
 .SUFFIXES:
 .DELETE_ON_ERROR:
@@ -320,7 +322,7 @@ test-faults:
 
 # The integration tests against the API socket of Debian's Podman, as root; installs it.
 # What is dockerd's own (its processes, its classic builder's steps) is left out by name.
-PODMAN_TESTS ?= diagnostic run bad-input signals honest
+PODMAN_TESTS ?= diagnostic run bad-input honest hostile escape acp oneshot
 .PHONY: test-podman
 test-podman:
 	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses examples $(HELPERS)
@@ -354,6 +356,11 @@ $(B)/tests/fuzz/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/support/fuzz_replay.
 fuzz-replays: $(patsubst %.c,$(B)/%,$(FUZZSRC))
 fuzz:
 	tests/fuzz/run $(B) $(FUZZ_S)
+
+# clang's static analyzer and cppcheck; both are red when they say anything.
+.PHONY: analyze
+analyze:
+	tests/support/analyze $(B)
 
 # Hosts as a reader would write them, and one that counts memory: programs, run by the tests.
 EXAMPLES := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/examples/*.c tests/plugin/host_*.c)))

@@ -2,6 +2,7 @@
 #include "base/tail.h"
 #include "base/utf8.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,6 +94,7 @@ cf_tail_text(const struct cf_tail *tail, size_t max_lines, size_t max_bytes)
     size_t start = 0, repairs, n;
     char *flat = malloc(tail->len + 1), *out;
 
+    assert(tail->size > 0 || tail->len == 0);
     if (flat == NULL)
         return NULL;
     for (size_t i = 0; i < tail->len; i++)

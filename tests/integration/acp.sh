@@ -12,8 +12,8 @@ post() { curl -sf -m 120 --unix-socket "${DOCKER_HOST#unix://}" -X POST "${@:2}"
 publish() { # publish CONTEXT: prints NAME@sha256:...
     local name=$ADDRESS/cfrunner-acp-$1
     tar -C "$CTX/$1" -c . | post "/build?t=$name:t" -T - -H 'Content-Type: application/x-tar' >"$WORK/build.log"
-    printf '%s@%s\n' "$name" "$(post "/images/$name/push?tag=t" -H "X-Registry-Auth: $(printf '{}' | base64)" |
-        jq -rs '[.[] | .aux?.Digest // empty] | last')"
+    post "/images/$name/push?tag=t" -H "X-Registry-Auth: $(printf '{}' | base64)" >>"$WORK/build.log"
+    engine "/images/$name:t/json" | jq -r --arg name "$name@" '[.RepoDigests[] | select(startswith($name))][0]' # Podman's push tells none
 }
 SCRIPT_IMAGE=$(publish acp-script)
 AGENT_IMAGE=$(publish acp-harness)

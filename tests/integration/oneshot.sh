@@ -43,7 +43,8 @@ for _ in $(seq 100); do read -r ADDRESS <"$WORK/address" && break; sleep 0.1; do
 api() { curl -s -m 120 --unix-socket "${DOCKER_HOST#unix://}" -X "$1" "${@:3}" "http://d/v1.41$2"; }
 publish() { # publish NAME CHANGES: sets IMAGE
     api POST "/images/create?fromSrc=-&repo=$ADDRESS/$1&tag=t$2" -T "$WORK/root.tar" -H 'Content-Type: application/x-tar' >/dev/null
-    IMAGE=$ADDRESS/$1@$(api POST "/images/$ADDRESS/$1/push?tag=t" -H 'X-Registry-Auth: e30=' | jq -rs '[.[]|.aux?.Digest // empty]|last')
+    api POST "/images/$ADDRESS/$1/push?tag=t" -H 'X-Registry-Auth: e30=' >/dev/null
+    IMAGE=$(engine "/images/$ADDRESS/$1:t/json" | jq -r --arg name "$ADDRESS/$1@" '[.RepoDigests[] | select(startswith($name))][0]')
 }
 cleanup() {
     api GET '/images/json' | jq -r '.[] | ((.RepoTags // []) + (.RepoDigests // []))[]' | grep -F "$ADDRESS/" |
