@@ -209,6 +209,13 @@ refusal_fix(const struct judge *j, json_t *refused)
     return hint != NULL && *hint != '\0' ? hint : base_url_fix(j);
 }
 
+static void
+fail_refused(struct judge *j, const char *id, json_t *refused)
+{
+    failed(j, id, NULL, refusal_fix(j, refused), "the relay refused %s %s (%s)", cf_json_str(refused, "method"),
+           cf_json_str(refused, "path"), cf_json_str(refused, "refused"));
+}
+
 /* The answer of a call with the nonce cannot have come back. */
 static void
 fail_unanswered(struct judge *j, const char *id, json_t *call)
@@ -350,11 +357,12 @@ check_exchange(struct judge *j, const char *id)
     else if (!is_finished)
         fail_turn(j, id, message != NULL ? message : error_text(j), any == NULL ? refused : NULL);
     else if (seen == NULL && any == NULL && refused != NULL)
-        failed(j, id, NULL, refusal_fix(j, refused), "the relay refused %s %s (%s)",
-               cf_json_str(refused, "method"), cf_json_str(refused, "path"), cf_json_str(refused, "refused"));
+        fail_refused(j, id, refused);
     else if (seen == NULL)
         failed(j, id, NULL, base_url_fix(j), "the prompt's nonce never reached the model relay: %s",
                any != NULL ? "calls came without it" : "no model call was made");
+    else if (answered == NULL && cf_json_int(refused, "id", 0) > cf_json_int(seen, "id", 0))
+        fail_refused(j, id, refused); /* the answer would have been to a call that came later */
     else if (answered == NULL)
         fail_unanswered(j, id, seen);
     else if (!is_said && cf_seen_model_failed(j->facts->run))

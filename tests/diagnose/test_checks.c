@@ -164,6 +164,22 @@ START_TEST(a_model_that_fails_is_not_blamed_on_the_harness)
 }
 END_TEST
 
+START_TEST(a_refusal_after_the_call_with_the_nonce_is_the_reason)
+{
+    struct scene s;
+    json_t *calls;
+
+    open_scene(&s, true, "sorry");
+    calls = json_object_get(s.run, "model_calls");
+    json_array_append_new(calls, json_pack("{s:i, s:i, s:s, s:s, s:s, s:s}", "id", 2, "turn", 1, "method", "POST", "path",
+                                           "/v1/messages", "refused", "cap", "hint", "no more"));
+    ck_assert_str_eq(after(&s, "{\"answered_nonce\":false}"), "the relay refused POST /v1/messages (cap)");
+    json_object_set_new(call_of(&s), "id", json_integer(3)); /* one before it is not */
+    ck_assert_ptr_nonnull(strstr(after(&s, "{}"), "held no answer nonce"));
+    close_scene(&s);
+}
+END_TEST
+
 START_TEST(a_harness_that_leaves_in_the_middle_is)
 {
     struct scene s;
@@ -333,6 +349,7 @@ UNIT_MAIN("diagnose/checks", tcase_add_test(tc, both_nonces_are_needed_and_enoug
           tcase_add_test(tc, a_dropped_answer_fails_though_the_model_was_reached);
           tcase_add_test(tc, an_answer_without_a_call_fails);
           tcase_add_test(tc, a_model_that_fails_is_not_blamed_on_the_harness);
+          tcase_add_test(tc, a_refusal_after_the_call_with_the_nonce_is_the_reason);
           tcase_add_test(tc, a_harness_that_leaves_in_the_middle_is); tcase_add_test(tc, refused_calls_and_probes_prove_nothing);
           tcase_add_test(tc, an_unproven_teardown_fails_what_it_had_seen);
           tcase_add_test(tc, what_was_not_reached_is_skipped_never_passed);
