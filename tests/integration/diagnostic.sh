@@ -52,10 +52,11 @@ audit "acp"
 
 # A failure points at the frame that broke the rule.
 cf "evidence of a failure" 1 test oci --name script --build-context "$CTX/acp-script" --entrypoint /opt/script/bin/acp-script \
-    --protocol acp-v1 --arg=/opt/script/wire/subagent-undeclared.acps --json
+    --protocol acp-v1 --arg=/opt/script/wire/subagent-undeclared.acps --env GIVEN=checkfu.subagent --json
 evidence "a failure"
 is "a failure: the frame is shown, with its time" '[.checks[]|select(.id=="subagent_correlation").evidence[]|select(.frame)]
     | length > 0 and all(.at_ms > 0 and .from == "harness" and (.text|length > 0))'
+is "a failure: what --env gave is struck out of what a frame shows" '[.checks[].evidence[].text // empty] | any(test("\\*{16}")) and all(test("checkfu.subagent") | not)'
 audit "a failure"
 
 # The report for eyes: 80 columns, no scrolling on success, the verdict last and once.
