@@ -176,8 +176,9 @@ take_base(const char *line, const char *end, char escape,
 {
     char name[600];
     size_t len;
-    const char *word = next_word(&line, end, escape, &len); /* FROM itself */
+    const char *word;
 
+    (void)next_word(&line, end, escape, &len); /* FROM itself */
     do
         word = next_word(&line, end, escape, &len);
     while (len > 2 && strncmp(word, "--", 2) == 0); /* --platform=... */
