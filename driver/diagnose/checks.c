@@ -343,6 +343,7 @@ check_exchange(struct judge *j, const char *id)
            *any = cf_seen_call(j->facts, 1, NULL);
     bool is_finished = cf_str_same(cf_json_str(turn, "outcome"), "finished");
     bool is_said = cf_seen_said(j->facts, CF_ASK_EXCHANGE, j->facts->answer_nonce[CF_ASK_EXCHANGE]);
+    json_t *failure = cf_seen_model_failure(j->facts->run);
     const char *message = cf_json_str(error, "message");
 
     point_turn(j, 1, answered != NULL ? answered : seen != NULL ? seen : any != NULL ? any : refused,
@@ -363,10 +364,8 @@ check_exchange(struct judge *j, const char *id)
                any != NULL ? "calls came without it" : "no model call was made");
     else if (answered == NULL && cf_json_int(refused, "id", 0) > cf_json_int(seen, "id", 0))
         fail_refused(j, id, refused); /* the answer would have been to a call that came later */
-    else if (answered == NULL)
-        fail_unanswered(j, id, seen);
-    else if (!is_said && cf_seen_model_failed(j->facts->run))
-        fail_unanswered(j, id, answered);
+    else if (answered == NULL || (!is_said && failure != NULL))
+        fail_unanswered(j, id, failure != NULL ? failure : seen);
     else if (!is_said)
         failed(j, id, NULL, "put the model's answer into the output, word for word",
                "the model's answer nonce is not in the harness's messages: the answer was dropped");
@@ -392,7 +391,7 @@ check_model_plane(struct judge *j)
     point_fact(j, "/model_totals/served", NULL);
     if (seen != NULL)
         passed(j, "model_plane_reached", "%lld served, on %s%s", (long long)cf_json_int(totals, "served", 0),
-               cf_json_str(seen, "path"), cf_seen_model_failed(j->facts->run) ? ", none answered whole" : "");
+               cf_json_str(seen, "path"), cf_seen_model_failure(j->facts->run) != NULL ? ", none answered whole" : "");
     else if (refused != NULL)
         failed(j, "model_plane_reached", NULL, refusal_fix(j, refused), "only refused calls: %s %s (%s)",
                cf_json_str(refused, "method"), cf_json_str(refused, "path"), cf_json_str(refused, "refused"));

@@ -286,7 +286,7 @@ blame_of(json_t *run, int code)
     if (code == 3)
         return "engine";
     if (cf_str_same(blame, "author") || blame == NULL || cf_str_same(blame, "none"))
-        return cf_seen_model_failed(run) ? "upstream" : "harness";
+        return cf_seen_model_failure(run) != NULL ? "upstream" : "harness";
     return blame;
 }
 

@@ -59,22 +59,34 @@ is_models_failure(const json_t *call)
     return cf_json_str(call, "fault") != NULL || cf_json_int(call, "status", 200) >= 400;
 }
 
-bool
-cf_seen_model_failed(const json_t *run)
+/* Whether a served call of turn 1 with the nonce is one that failed, or one that did not. */
+static bool
+carries(const json_t *call, bool is_failed)
 {
-    json_t *call;
-    size_t i, seen = 0;
+    return cf_json_int(call, "turn", 0) == 1 && cf_json_str(call, "refused") == NULL &&
+           cf_json_bool(call, "nonce_seen", false) && is_models_failure(call) == is_failed;
+}
 
-    json_array_foreach(json_object_get(run, "model_calls"), i, call)
+json_t *
+cf_seen_model_failure(const json_t *run)
+{
+    json_t *calls = json_object_get(run, "model_calls"), *call, *failure = NULL;
+    size_t i, failed = 0, whole = 0;
+
+    json_array_foreach(calls, i, call)
     {
-        if (cf_json_int(call, "turn", 0) != 1 || cf_json_str(call, "refused") != NULL ||
-            !cf_json_bool(call, "nonce_seen", false))
-            continue;
-        if (!is_models_failure(call))
-            return false;
-        seen++;
+        if (carries(call, true) && failed++ == 0)
+            failure = call;
     }
-    return seen > 0;
+    json_array_foreach(calls, i, call)
+    {
+        if (!carries(call, false))
+            continue;
+        whole++;
+        if (cf_str_same(cf_json_str(call, "model_asked"), cf_json_str(failure, "model_asked")))
+            return NULL; /* the same model did answer */
+    }
+    return failed >= whole ? failure : NULL;
 }
 
 const char *

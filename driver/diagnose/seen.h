@@ -9,9 +9,10 @@ json_t *cf_seen_turn(const struct cf_diagnose_facts *facts, int number);
 /* The first served call of a turn for which `flag` (NULL: any) is true. */
 json_t *cf_seen_call(const struct cf_diagnose_facts *facts, int turn, const char *flag);
 json_t *cf_seen_refused(const struct cf_diagnose_facts *facts);
-/* Turn 1's calls with the nonce all ended in an error or broke off, by the provider's or the model
- * script's doing: the harness is not to blame. */
-bool cf_seen_model_failed(const json_t *run);
+/* The first of turn 1's calls with the nonce that ended in an error or broke off, by the provider's or the
+ * model script's doing; NULL when the model that was asked did answer once. Calls of another model (a title,
+ * a classifier) that carry the nonce beside it prove nothing. */
+json_t *cf_seen_model_failure(const json_t *run);
 /* Why the answer to `call` cannot have come back, in `text`; returns what to do about it, static. */
 const char *cf_seen_unanswered(const json_t *call, char *text, size_t size);
 /* What to do for a client that went past the relay, if its last words say so. Static. */

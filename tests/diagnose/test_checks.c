@@ -153,13 +153,20 @@ START_TEST(a_model_that_fails_is_not_blamed_on_the_harness)
     struct scene s;
 
     open_scene(&s, true, "sorry");
-    ck_assert(!cf_seen_model_failed(s.run));
+    ck_assert_ptr_null(cf_seen_model_failure(s.run));
     ck_assert_ptr_nonnull(strstr(after(&s, "{\"status\":400,\"rule\":\"no\",\"answered_nonce\":false}"),
                                  "rule no of the model script said 400"));
-    ck_assert(cf_seen_model_failed(s.run));
+    ck_assert_ptr_nonnull(cf_seen_model_failure(s.run));
     ck_assert_ptr_nonnull(strstr(after(&s, "{\"status\":200,\"fault\":\"script\",\"answered_nonce\":true}"), "broke it off"));
-    ck_assert(cf_seen_model_failed(s.run));
+    ck_assert_ptr_nonnull(cf_seen_model_failure(s.run));
     ck_assert_ptr_nonnull(strstr(after(&s, "{\"rule\":null,\"provider\":\"acme\",\"fault\":\"stalled\"}"), "acme broke it off (stalled)"));
+    /* a title, asked of another model, carries the nonce, too: it changes nothing */
+    json_array_append_new(json_object_get(s.run, "model_calls"),
+                          json_pack("{s:i, s:i, s:s, s:b, s:b, s:i}", "id", 2, "turn", 1, "model_asked", "small",
+                                    "nonce_seen", 1, "answered_nonce", 1, "status", 200));
+    ck_assert_ptr_nonnull(strstr(after(&s, "{\"model_asked\":\"large\"}"), "acme broke it off (stalled)"));
+    (void)after(&s, "{\"model_asked\":\"small\"}");
+    ck_assert_ptr_null(cf_seen_model_failure(s.run));
     close_scene(&s);
 }
 END_TEST
@@ -186,7 +193,7 @@ START_TEST(a_harness_that_leaves_in_the_middle_is)
 
     open_scene(&s, true, "sorry");
     ck_assert_ptr_nonnull(strstr(after(&s, "{\"status\":200,\"aborted\":true,\"answered_nonce\":false}"), "closed the connection"));
-    ck_assert(!cf_seen_model_failed(s.run));
+    ck_assert_ptr_null(cf_seen_model_failure(s.run));
     close_scene(&s);
 }
 END_TEST
