@@ -125,7 +125,7 @@ static const char *
 check_event(struct verifier *v, const struct cf_record *record)
 {
     struct cf_corr_event *event = NULL;
-    struct cf_corr_receipt receipt;
+    struct cf_corr_receipt receipt = {0};
     struct cf_corr_refusal refusal = {0};
     int status =
         cf_corr_event_parse(record->json, record->json_len, CF_CORR_FULL, &event, &refusal);

@@ -92,7 +92,7 @@ cf_stream_wrote(struct cf_stream *stream)
 void
 cf_stream_name_of(int fd, char out[64])
 {
-    struct sockaddr_storage name;
+    struct sockaddr_storage name = {0};
     socklen_t len = sizeof name;
 
     out[0] = '\0';
