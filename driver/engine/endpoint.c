@@ -9,6 +9,7 @@
 #include "engine/docker_config.h"
 #include "json/json.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -135,8 +136,10 @@ cf_endpoint_parse(const char *text, bool is_tls, struct cf_endpoint *ret_endpoin
                   struct cf_error *err)
 {
     struct cf_endpoint endpoint = {0};
-    int rc = cf_str_copy(&endpoint.url, text, err);
+    int rc;
 
+    assert(text != NULL);
+    rc = cf_str_copy(&endpoint.url, text, err);
     if (rc == 0 && cf_str_starts(text, "unix://"))
         rc = parse_unix(text + 7, &endpoint, err);
     else if (rc == 0 && cf_str_starts(text, "tcp://"))

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "correspond/correspond.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -190,6 +191,7 @@ check_other_record(struct verifier *v, const struct cf_record *record)
         return;
     }
     v->has_head = true;
+    assert(record->project_id != NULL); /* the reader of a journal's head refuses one without */
     memcpy(v->project_id, record->project_id, CF_CORR_UUID_SIZE - 1);
     v->store = cf_corr_store_new(v->project_id, fetch_nothing, v);
 }

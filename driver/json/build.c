@@ -167,10 +167,9 @@ add_member(struct build *b, json_t *object)
     if (read_string(b, &name, &len) < 0)
         return -1;
     if (name == b->text.data) { /* the value's strings would write over it */
-        char *copy = len < sizeof kept ? kept : (long_name = malloc(len + 1));
-        if (copy == NULL)
+        if (len >= sizeof kept && (long_name = malloc(len + 1)) == NULL)
             return -1;
-        name = memcpy(copy, name, len);
+        name = memcpy(long_name != NULL ? long_name : kept, name, len);
     }
     if (b->no_duplicates && json_object_getn(object, name, len) != NULL)
         return -1;

@@ -211,14 +211,14 @@ read_word(struct cursor *c, const char *word)
 static bool
 open_level(struct cursor *c, bool is_object)
 {
-    uint8_t bit = (uint8_t)(1u << (c->depth % 8));
+    uint8_t bit = (uint8_t)(1u << (c->depth % 8)), *bits;
 
     if (c->depth == CF_JSON_SCAN_DEPTH)
         return broken(c, c->at, "nesting deeper than any JSON reader takes");
-    if (is_object)
-        c->is_object[c->depth / 8] |= bit;
-    else
-        c->is_object[c->depth / 8] &= (uint8_t)~bit;
+    bits = &c->is_object[c->depth / 8];
+    if (bit == 1)
+        *bits = 0; /* the first level of its byte, which may be of any value */
+    *bits = (uint8_t)(is_object ? *bits | bit : *bits & ~bit);
     c->depth++;
     if (c->depth > c->scan->deepest)
         c->scan->deepest = c->depth;

@@ -231,7 +231,7 @@ say_no(struct attempt *a, int status, const char *why, const char *fmt, ...)
     int len;
 
     va_start(args, fmt);
-    len = vsnprintf(text, sizeof text - 1, fmt, args);
+    (void)vsnprintf(text, sizeof text - 1, fmt, args);
     va_end(args);
     cf_utf8_make_line(text);
     len = (int)strlen(text);

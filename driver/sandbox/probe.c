@@ -8,6 +8,7 @@
 
 #include "base/str.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -211,6 +212,7 @@ ask_prefixes(struct cf_sandbox *sb)
     struct cf_error unused = {0};
     size_t count = 0;
 
+    assert(whole != NULL); /* the plan was checked before anything was asked */
     for (const char *at = whole; at != NULL; at = strchr(at + 1, '/'))
         count++;
     if (count > CF_PREFIX_MOST)
