@@ -25,7 +25,7 @@
  *   fail CODE TEXT...         the same on stderr, and ends with CODE
  *   stall[-acp]               takes its prompt and never answers
  *   stderr-flood[-acp] N      writes N MiB to stderr (default 64), then is a proper harness
- *   fill-disk N               writes N MiB into the working directory (default 8192)
+ *   fill-disk N               writes N MiB into the working directory (default 8192), ends 5 s later
  *   fill-unlinked N           the same into a file that has no name any more, and hangs
  *   many-files N              makes N files (default 1000), says so
  *   env NAME...               prints each variable's value
@@ -207,6 +207,8 @@ fill_disk(char **args)
 
     if (status != 0)
         perror("fault: fill");
+    else
+        sleep(5); /* a fast disk takes it all between two looks: it is there for the next one */
     return status;
 }
 
