@@ -362,7 +362,8 @@ check_exchange(struct judge *j, const char *id)
     else if (seen == NULL)
         failed(j, id, NULL, base_url_fix(j), "the prompt's nonce never reached the model relay: %s",
                any != NULL ? "calls came without it" : "no model call was made");
-    else if (answered == NULL && cf_json_int(refused, "id", 0) > cf_json_int(seen, "id", 0))
+    else if (answered == NULL && cf_json_int(refused, "id", 0) > cf_json_int(seen, "id", 0) &&
+             !cf_str_same(cf_json_str(refused, "refused"), "lease")) /* that one came when all was over */
         fail_refused(j, id, refused); /* the answer would have been to a call that came later */
     else if (answered == NULL || (!is_said && failure != NULL))
         fail_unanswered(j, id, failure != NULL ? failure : seen);

@@ -176,6 +176,14 @@ count_call(struct cf_gateway *g, const struct cf_relay_call *call)
     }
 }
 
+/* Agents ask for a title and the like when their turn is over: once the run is being ended, the
+ * lease is gone and the call a row of the ledger, and nothing is held against them. */
+static bool
+is_afterthought(const struct cf_run *run, const struct cf_relay_call *call)
+{
+    return run->state >= CF_HALL_DOWN && strcmp(call->refused, "lease") == 0;
+}
+
 static void
 judge_call(struct cf_run *run, const struct cf_relay_call *call)
 {
@@ -187,7 +195,7 @@ judge_call(struct cf_run *run, const struct cf_relay_call *call)
         if (is_first(run, TOLD_PROXY))
             find(run, "relay_as_proxy", "%s %.200s came to the relay's port: %.300s",
                  call->method, call->path, call->hint);
-    } else if (call->refused != NULL && is_first(run, TOLD_REFUSED)) {
+    } else if (call->refused != NULL && !is_afterthought(run, call) && is_first(run, TOLD_REFUSED)) {
         find(run, "relay_refused", "the relay refused %s %.200s (%s)%s%.250s", call->method,
              call->path, call->refused, call->hint[0] != '\0' ? ": " : "", call->hint);
     }

@@ -181,6 +181,9 @@ START_TEST(a_refusal_after_the_call_with_the_nonce_is_the_reason)
     json_array_append_new(calls, json_pack("{s:i, s:i, s:s, s:s, s:s, s:s}", "id", 2, "turn", 1, "method", "POST", "path",
                                            "/v1/messages", "refused", "cap", "hint", "no more"));
     ck_assert_str_eq(after(&s, "{\"answered_nonce\":false}"), "the relay refused POST /v1/messages (cap)");
+    json_object_set_new(json_array_get(calls, 1), "refused", json_string("lease")); /* it came when all was over */
+    ck_assert_ptr_nonnull(strstr(after(&s, "{}"), "held no answer nonce"));
+    json_object_set_new(json_array_get(calls, 1), "refused", json_string("cap"));
     json_object_set_new(call_of(&s), "id", json_integer(3)); /* one before it is not */
     ck_assert_ptr_nonnull(strstr(after(&s, "{}"), "held no answer nonce"));
     close_scene(&s);
