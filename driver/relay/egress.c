@@ -3,155 +3,28 @@
  * Of plain HTTP the answer is passed on byte by byte, head and all, and both connections end
  * with it; a CONNECT becomes a tunnel. Back-pressure is handed through both ways.
  */
-#include "relay/egress.h"
+#include "relay/egress_impl.h"
 
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "base/utf8.h"
-#include "relay/address.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/queue.h>
 
 #define EGRESS_CONNS 256u
-#define EGRESS_OUTWARDS 128u /* connections outside at once */
 #define EGRESS_ROWS 1000u
 enum {
     LOOK_MS = 1000,
     CONNECT_MS = 10000,
     IDLE_MS = 600000,
-    REQUEST_MS = 60000, /* half a head or half a body */
-    QUEUE_HIGH = 64 * 1024
+    REQUEST_MS = 60000 /* half a head or half a body */
 };
-
-struct host {
-    char name[256];
-    unsigned port;
-};
-
-struct attempt;
-
-struct egress_conn {
-    TAILQ_ENTRY(egress_conn) link;
-    struct cf_egress *egress;
-    struct cf_http_conn *http;
-    uint64_t moved, moved_ms;
-};
-
-struct attempt {
-    struct cf_egress *egress;
-    struct cf_http_conn *http;
-    struct cf_outward *outward; /* NULL: refused, or over */
-    struct cf_egress_row row;
-    uint64_t begun_ms;
-    char method[16], host[256], address[64], detail[160];
-    bool is_connect, is_chunked, is_open, is_paused, waits_for_room, has_status;
-};
-
-struct cf_egress {
-    uv_loop_t *loop;
-    struct host *hosts;
-    size_t host_count;
-    struct cf_egress_options options;              /* `hosts` is ours */
-    unsigned turn, conn_count, attempts, outwards; /* outwards: connections not yet closed */
-    uint64_t epoch_ms, last_id;
-    uint64_t allowed, denied, failed, up_bytes, down_bytes, dropped;
-    json_t *rows;
-    TAILQ_HEAD(, egress_conn) conns;
-    uv_timer_t clock;
-    bool is_closing, is_clock_closed;
-    void (*on_closed)(void *user);
-    void *closed_user;
-};
-
-/* ---- names -------------------------------------------------------------------------------
- */
-
-/* "name", "name:port", "[address]:port" into lower case without a final dot; false: none. */
-static bool
-read_authority(const char *text, unsigned usual_port, struct host *to)
-{
-    const char *end = text + strlen(text), *colon = NULL, *name = text;
-    uint64_t port = usual_port;
-    size_t len;
-
-    if (text[0] == '[') {
-        end = strchr(text, ']');
-        if (end == NULL || (end[1] != '\0' && end[1] != ':'))
-            return false;
-        colon = end[1] == ':' ? end + 1 : NULL;
-        name = text + 1;
-    } else if ((colon = strchr(text, ':')) != NULL) {
-        end = colon;
-    }
-    if (colon != NULL && !cf_parse_u64(colon + 1, 1, 65535, &port))
-        return false;
-    len = (size_t)(end - name);
-    if (len > 0 && name[len - 1] == '.')
-        len--;
-    if (len == 0 || len > 253)
-        return false;
-    for (size_t i = 0; i < len; i++) {
-        char ch = (char)tolower((unsigned char)name[i]);
-        if (strchr("abcdefghijklmnopqrstuvwxyz0123456789.-_:", ch) == NULL)
-            return false;
-        to->name[i] = ch;
-    }
-    to->name[len] = '\0';
-    to->port = (unsigned)port;
-    return true;
-}
-
-static int
-read_hosts(struct cf_egress *egress, struct cf_error *err)
-{
-    json_t *host;
-    size_t i, count = json_array_size(egress->options.hosts);
-
-    if (count > CF_EGRESS_HOSTS)
-        return cf_error_set(err, CF_ERROR_CONFIG, 0, "more than %u hosts to open",
-                            CF_EGRESS_HOSTS);
-    egress->hosts = calloc(count + 1, sizeof *egress->hosts);
-    if (egress->hosts == NULL)
-        return cf_error_memory(err);
-    json_array_foreach(egress->options.hosts, i, host) {
-        const char *text = json_string_value(host);
-        if (text == NULL || !read_authority(text, 443, &egress->hosts[i])) {
-            (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "%.200s is not a host to open",
-                               text != NULL ? text : "what is no text");
-            return cf_error_fix(err, "write a plain name, with :PORT where it is not 443; no "
-                                     "scheme, no path, no *");
-        }
-        egress->host_count++;
-    }
-    return 0;
-}
-
-/* NULL: open. Else why not, as in the row. */
-static const char *
-closed_why(const struct cf_egress *egress, const struct host *host)
-{
-    bool has_name = false;
-
-    if ((strcmp(host->name, "127.0.0.1") == 0 || strcmp(host->name, "localhost") == 0) &&
-        host->port == egress->options.relay_port)
-        return "relay";
-    for (size_t i = 0; i < egress->host_count; i++) {
-        if (strcmp(egress->hosts[i].name, host->name) != 0)
-            continue;
-        if (egress->hosts[i].port == host->port)
-            return NULL;
-        has_name = true;
-    }
-    return has_name ? "port" : "name";
-}
 
 /* ---- an attempt's end ----------------------------------------------------------------------
  */
@@ -203,7 +76,7 @@ count_row(struct cf_egress *egress, const struct cf_egress_row *row)
 }
 
 static void
-attempt_finish(struct attempt *a)
+attempt_finish(struct cf_attempt *a)
 {
     struct cf_egress *egress = a->egress;
 
@@ -221,9 +94,8 @@ attempt_finish(struct attempt *a)
     free(a);
 }
 
-/* Answers in words; the attempt may be gone afterwards. */
-static void __attribute__((format(printf, 4, 5)))
-say_no(struct attempt *a, int status, const char *why, const char *fmt, ...)
+void
+cf_egress_say_no(struct cf_attempt *a, int status, const char *why, const char *fmt, ...)
 {
     static const char *const headers[] = {"Connection", "close", "X-Cfrunner", "egress", NULL};
     char text[700];
@@ -245,196 +117,24 @@ say_no(struct attempt *a, int status, const char *why, const char *fmt, ...)
 }
 
 static void
-deny(struct attempt *a, const char *why)
+deny(struct cf_attempt *a, const char *why)
 {
     const char *host = a->host;
     unsigned port = a->row.port;
 
     if (strcmp(why, "relay") == 0)
-        say_no(a, 403, why,
+        cf_egress_say_no(a, 403, why,
                "cfrunner: the model relay is reached directly, not through the proxy: honour "
                "NO_PROXY=127.0.0.1,localhost");
     else if (strcmp(why, "port") == 0)
-        say_no(a, 403, why,
+        cf_egress_say_no(a, 403, why,
                "cfrunner: %s is open to this run, but not its port %u; --allow-host %s:%u "
                "opens it",
                host, port, host, port);
     else
-        say_no(a, 403, why,
+        cf_egress_say_no(a, 403, why,
                "cfrunner: %s:%u is not open to this run; --allow-host %s%s opens it", host,
                port, host, port == 443 ? "" : ":PORT");
-}
-
-/* ---- the outward half ----------------------------------------------------------------------
- */
-
-/* The status line of a plain answer, as far as it came in one piece. */
-static void
-read_status(struct attempt *a, const char *bytes, size_t len)
-{
-    uint64_t status;
-    char digits[4];
-
-    if (a->has_status || a->is_connect)
-        return;
-    a->has_status = true;
-    if (len < 12 || memcmp(bytes, "HTTP/1.", 7) != 0)
-        return;
-    (void)snprintf(digits, sizeof digits, "%.3s", bytes + 9);
-    if (cf_parse_u64(digits, 100, 599, &status))
-        a->row.status = (int)status;
-}
-
-static bool
-is_own_address(const struct sockaddr *address)
-{
-    uv_interface_address_t *all;
-    bool is_own = false;
-    int count;
-
-    if (uv_interface_addresses(&all, &count) != 0)
-        return false;
-    for (int i = 0; i < count && !is_own; i++) {
-        const struct sockaddr *own = (const struct sockaddr *)&all[i].address;
-        char ours[64], theirs[64];
-
-        cf_address_text(own, ours, sizeof ours);
-        cf_address_text(address, theirs, sizeof theirs);
-        is_own = own->sa_family == address->sa_family && strcmp(ours, theirs) == 0;
-    }
-    uv_free_interface_addresses(all, count);
-    return is_own;
-}
-
-static bool
-on_address(void *user, const struct sockaddr *address)
-{
-    struct attempt *a = user;
-    const char *what;
-
-    if (a->egress->options.refused != NULL)
-        what = a->egress->options.refused(address);
-    else if ((what = cf_address_refused(address)) == NULL && is_own_address(address))
-        what = "this machine's own";
-    if (what == NULL)
-        return true;
-    cf_address_text(address, a->address, sizeof a->address);
-    (void)snprintf(a->detail, sizeof a->detail, "%s", what);
-    return false;
-}
-
-static void
-on_open(void *user, const struct sockaddr *address)
-{
-    struct attempt *a = user;
-
-    cf_address_text(address, a->address, sizeof a->address);
-    a->row.open_ms = cf_clock_ms() - a->begun_ms;
-    a->is_open = true;
-    if (a->is_connect) {
-        a->row.status = 200;
-        if (cf_http_reply_tunnel(a->http) < 0)
-            cf_http_reply_abort(a->http);
-    } else if (cf_http_reply_raw(a->http) < 0) {
-        cf_http_reply_abort(a->http);
-    }
-}
-
-static int
-on_data(void *user, const char *bytes, size_t len)
-{
-    struct attempt *a = user;
-    struct cf_http_conn *http = a->http;
-
-    read_status(a, bytes, len);
-    a->row.down_bytes += len;
-    if (cf_http_reply_body(http, bytes, len) < 0) {
-        cf_http_reply_abort(http); /* the attempt is gone then */
-        return 0;
-    }
-    a->is_paused = cf_http_reply_queued(http) > QUEUE_HIGH;
-    return a->is_paused ? CF_OUTWARD_PAUSE : 0;
-}
-
-static void
-on_room(void *user)
-{
-    struct attempt *a = user;
-
-    if (!a->waits_for_room)
-        return;
-    a->waits_for_room = false;
-    cf_http_conn_resume(a->http);
-}
-
-static void
-tell_fault(struct attempt *a, enum cf_outward_fault fault, int error)
-{
-    const char *word = error != 0 ? uv_strerror(error) : "";
-
-    if (fault != CF_OUTWARD_REFUSED)
-        (void)snprintf(a->detail, sizeof a->detail, "%s", word);
-    switch (fault) {
-    case CF_OUTWARD_REFUSED:
-        a->row.is_allowed = false;
-        say_no(a, 403, "address",
-               "cfrunner: %s leads to %s, a %s address; none but addresses of the public net "
-               "are connected to, whatever name is opened",
-               a->host, a->address, a->detail);
-        break;
-    case CF_OUTWARD_RESOLVE:
-        say_no(a, 502, "resolve", "cfrunner: %s has no address: %s", a->host, word);
-        break;
-    case CF_OUTWARD_DEADLINE:
-        say_no(a, 504, "deadline", "cfrunner: no connection to %s:%u came about in time",
-               a->host, a->row.port);
-        break;
-    default:
-        say_no(a, 502, "connect", "cfrunner: no connection to %s:%u: %s", a->host, a->row.port,
-               word);
-        break;
-    }
-}
-
-static void
-on_end(void *user, enum cf_outward_fault fault, int error)
-{
-    struct attempt *a = user;
-
-    if (!a->is_open) {
-        tell_fault(a, fault, error);
-    } else if (fault == CF_OUTWARD_EOF) {
-        (void)cf_http_reply_end(a->http);
-    } else {
-        a->row.why = "lost";
-        (void)snprintf(a->detail, sizeof a->detail, "%s", uv_strerror(error));
-        cf_http_reply_abort(a->http);
-    }
-}
-
-static void
-go_outward(struct attempt *a)
-{
-    static const struct cf_outward_events events = {.on_address = on_address,
-                                                    .on_open = on_open,
-                                                    .on_data = on_data,
-                                                    .on_room = on_room,
-                                                    .on_end = on_end};
-    const struct cf_egress_options *o = &a->egress->options;
-    const struct cf_outward_target target = {.host = a->host,
-                                             .port = a->row.port,
-                                             .connect_ms = o->connect_ms,
-                                             .resolve = o->resolve,
-                                             .resolve_user = o->resolve_user};
-    struct cf_error err = {0};
-
-    if (a->egress->outwards >= EGRESS_OUTWARDS)
-        say_no(a, 503, "busy", "cfrunner: %u connections at once are the limit",
-               EGRESS_OUTWARDS);
-    else if (cf_outward_open(a->egress->loop, &target, &events, a, &a->outward, &err) < 0)
-        say_no(a, 502, "resolve", "cfrunner: %s", err.text);
-    else
-        a->egress->outwards++;
 }
 
 /* ---- the inside half
@@ -457,7 +157,7 @@ is_for_us(const char *name, const char *connection)
 
 /* The head of a plain request as its server wants it. */
 static void
-write_head(struct attempt *a, const struct cf_http_request *request)
+write_head(struct cf_attempt *a, const struct cf_http_request *request)
 {
     const char *connection = cf_http_header(a->http, "Connection"), *name, *value;
     struct cf_buf head = {0};
@@ -484,11 +184,11 @@ write_head(struct attempt *a, const struct cf_http_request *request)
 
 /* The host that a target names; false: not a proxy's target, and why. */
 static bool
-read_target(struct attempt *a, const struct cf_http_request *request, const char **ret_why)
+read_target(struct cf_attempt *a, const struct cf_http_request *request, const char **ret_why)
 {
     const char *target = request->target;
     char authority[300];
-    struct host host;
+    struct cf_egress_host host;
     size_t len;
 
     a->is_connect = strcmp(request->method, "CONNECT") == 0;
@@ -507,7 +207,7 @@ read_target(struct attempt *a, const struct cf_http_request *request, const char
     memcpy(authority, target, len);
     authority[len] = '\0';
     if (strchr(authority, '@') != NULL ||
-        !read_authority(authority, a->is_connect ? 443 : 80, &host))
+        !cf_egress_read_authority(authority, a->is_connect ? 443 : 80, &host))
         return false;
     if (a->is_connect && strchr(target, ':') == NULL)
         return false;
@@ -516,10 +216,10 @@ read_target(struct attempt *a, const struct cf_http_request *request, const char
     return true;
 }
 
-static struct attempt *
+static struct cf_attempt *
 attempt_new(struct cf_egress *egress, struct cf_http_conn *http, const char *method)
 {
-    struct attempt *a = calloc(1, sizeof *a);
+    struct cf_attempt *a = calloc(1, sizeof *a);
 
     if (a == NULL)
         return NULL;
@@ -542,9 +242,9 @@ static void
 on_request(void *user, struct cf_http_conn *http, const struct cf_http_request *request)
 {
     struct cf_egress *egress = ((struct egress_conn *)user)->egress;
-    struct attempt *a = attempt_new(egress, http, request->method);
+    struct cf_attempt *a = attempt_new(egress, http, request->method);
     const char *why = NULL;
-    struct host host;
+    struct cf_egress_host host;
 
     if (a == NULL) {
         (void)cf_http_reply(http, 500, "text/plain", NULL, "out of memory\n", 14);
@@ -552,18 +252,18 @@ on_request(void *user, struct cf_http_conn *http, const struct cf_http_request *
     }
     cf_http_conn_set_user(http, a);
     if (!read_target(a, request, &why)) {
-        say_no(a, 400, "form", "cfrunner: %s", why);
+        cf_egress_say_no(a, 400, "form", "cfrunner: %s", why);
         return;
     }
     (void)snprintf(host.name, sizeof host.name, "%s", a->host);
     host.port = a->row.port;
-    why = closed_why(egress, &host);
+    why = cf_egress_closed_why(egress, &host);
     if (why != NULL) {
         deny(a, why);
         return;
     }
     a->row.is_allowed = true;
-    go_outward(a);
+    cf_egress_go_outward(a);
     if (cf_http_conn_get_user(http) == a && a->outward != NULL && !a->is_connect)
         write_head(a, request);
 }
@@ -571,7 +271,7 @@ on_request(void *user, struct cf_http_conn *http, const struct cf_http_request *
 static int
 on_body(void *user, struct cf_http_conn *http, const char *bytes, size_t len)
 {
-    struct attempt *a = cf_http_conn_get_user(http);
+    struct cf_attempt *a = cf_http_conn_get_user(http);
     struct cf_buf chunk = {0};
     bool has_room;
 
@@ -595,7 +295,7 @@ on_body(void *user, struct cf_http_conn *http, const char *bytes, size_t len)
 static void
 on_complete(void *user, struct cf_http_conn *http)
 {
-    struct attempt *a = cf_http_conn_get_user(http);
+    struct cf_attempt *a = cf_http_conn_get_user(http);
 
     if (a == NULL || a->outward == NULL)
         return;
@@ -608,9 +308,9 @@ on_complete(void *user, struct cf_http_conn *http)
 static void
 on_drain(void *user, struct cf_http_conn *http)
 {
-    struct attempt *a = cf_http_conn_get_user(http);
+    struct cf_attempt *a = cf_http_conn_get_user(http);
 
-    if (a == NULL || !a->is_paused || cf_http_reply_queued(http) > QUEUE_HIGH)
+    if (a == NULL || !a->is_paused || cf_http_reply_queued(http) > EGRESS_QUEUE_HIGH)
         return;
     a->is_paused = false;
     cf_outward_resume(a->outward);
@@ -619,7 +319,7 @@ on_drain(void *user, struct cf_http_conn *http)
 static void
 on_done(void *user, struct cf_http_conn *http)
 {
-    struct attempt *a = cf_http_conn_get_user(http);
+    struct cf_attempt *a = cf_http_conn_get_user(http);
 
     if (a != NULL)
         attempt_finish(a);
@@ -628,7 +328,7 @@ on_done(void *user, struct cf_http_conn *http)
 static void
 on_abort(void *user, struct cf_http_conn *http)
 {
-    struct attempt *a = cf_http_conn_get_user(http);
+    struct cf_attempt *a = cf_http_conn_get_user(http);
 
     if (a == NULL)
         return;
@@ -640,7 +340,7 @@ static void
 on_malformed(void *user, struct cf_http_conn *http, int status, const char *why)
 {
     struct cf_egress *egress = ((struct egress_conn *)user)->egress;
-    struct attempt *a = attempt_new(egress, http, "");
+    struct cf_attempt *a = attempt_new(egress, http, "");
 
     if (a == NULL)
         return;
@@ -693,7 +393,7 @@ void
 cf_egress_forget(struct cf_egress *egress, struct cf_http_conn *http)
 {
     struct egress_conn *conn = find_conn(egress, http);
-    struct attempt *a;
+    struct cf_attempt *a;
 
     if (conn == NULL)
         return;
@@ -739,7 +439,7 @@ on_clock(uv_timer_t *timer)
             }
         }
         if (conn != NULL) {
-            struct attempt *a = cf_http_conn_get_user(conn->http);
+            struct cf_attempt *a = cf_http_conn_get_user(conn->http);
 
             conn->moved_ms = now; /* once, whatever comes of it */
             if (a != NULL)
@@ -761,7 +461,7 @@ cf_egress_check(json_t *hosts, struct cf_error *err)
     if (egress == NULL)
         return cf_error_memory(err);
     egress->options.hosts = json_incref(hosts);
-    status = read_hosts(egress, err);
+    status = cf_egress_read_hosts(egress, err);
     egress_free(egress);
     return status;
 }
@@ -784,7 +484,7 @@ cf_egress_open(uv_loop_t *loop, const struct cf_egress_options *options,
         egress->options.connect_ms = CONNECT_MS;
     if (egress->options.idle_ms == 0)
         egress->options.idle_ms = IDLE_MS;
-    if (read_hosts(egress, err) < 0) {
+    if (cf_egress_read_hosts(egress, err) < 0) {
         egress_free(egress);
         return -1;
     }

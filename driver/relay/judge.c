@@ -141,7 +141,7 @@ judge_queue_path(struct cf_call *call)
 }
 
 /* Refused for good, in the one way that ends the retries of every client that was watched; too
- * many at once is refused for now. */
+ * many at once is refused until one of them is over. */
 static bool
 judge_caps(struct cf_call *call, const struct cf_http_request *request)
 {

@@ -4,8 +4,7 @@
  * new, beneath a descriptor of a folder that nobody else may write into; everything else is
  * refused and named in the result.
  */
-#include "run/files.h"
-#include "run/hall.h"
+#include "run/collect_impl.h"
 
 #include "base/clock.h"
 #include "base/str.h"
@@ -18,53 +17,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define BUFFER_BYTES (512u * 1024u) /* waiting for the host's disk; beyond it the sandbox waits */
 #define REFUSED_TOLD 1000u
-#define PATH_BYTES 3900u /* beneath /proc/self/fd/N, within PATH_MAX */
 #define LINE_BYTES (512u * 1024u) /* of the manifest: the longest path, each byte escaped, and as hex */
 
-struct entry {
-    char *path; /* exact bytes, beneath the working directory */
-    uint64_t size;
-    unsigned mode, error;
-};
-
-struct target {
-    const char *purpose, *directory; /* options' own */
-    int fd;
-    bool is_ours; /* made by us: removed again when nothing came into it */
-};
-
-struct cf_collect {
-    struct cf_run *run;
-    cf_files_done_fn *done;
-    struct target targets[2];
-    size_t target_count, at_target;
-
-    struct entry *entries;
-    size_t entry_count, entry_cap, at;
-    struct cf_lines lines;
-    bool is_over, has_no_memory;
-
-    uv_fs_t fs;
-    bool is_fs_busy, is_given_up;
-    char path[PATH_BYTES + 64];
-    int file;                 /* being written */
-    struct cf_buf coming, going;
-    uint64_t offset;
-    bool is_paused, is_file_over;
-    struct cf_error file_error; /* of the sandbox: the entry is refused */
-    struct cf_transfer *transfer;
-
-    uint64_t files, folders, bytes, refused_dropped;
-    json_t *refused;
-    int status;
-    struct cf_error err;
-    const char *skipped;
-};
-
 static void next_target(struct cf_collect *c);
-static void next_entry(struct cf_collect *c);
 
 bool
 cf_collect_path_is_sound(const char *path)
@@ -99,8 +55,8 @@ cf_path_json(const char *path)
     return json_stringn(repaired, n);
 }
 
-static void __attribute__((format(printf, 3, 4)))
-refuse(struct cf_collect *c, const struct entry *entry, const char *fmt, ...)
+void
+cf_collect_refuse(struct cf_collect *c, const struct cf_collect_entry *entry, const char *fmt, ...)
 {
     char why[400];
     va_list args;
@@ -117,7 +73,7 @@ refuse(struct cf_collect *c, const struct entry *entry, const char *fmt, ...)
 }
 
 static void
-report(struct cf_collect *c, const struct target *target)
+report(struct cf_collect *c, const struct cf_collect_target *target)
 {
     size_t refused = json_array_size(c->refused) + c->refused_dropped;
     const char *error = c->status < 0 ? c->err.text : NULL;
@@ -161,8 +117,8 @@ tell_done(struct cf_collect *c)
 }
 
 /* What every callback of the host's files begins with: its result, whatever it is. */
-static ssize_t
-took(uv_fs_t *fs)
+ssize_t
+cf_collect_took(uv_fs_t *fs)
 {
     struct cf_collect *c = fs->data;
     ssize_t result = fs->result;
@@ -173,21 +129,21 @@ took(uv_fs_t *fs)
 }
 
 /* The host's disk failed us, or nobody wants it any more: this target is over. */
-static void
-stop(struct cf_collect *c)
+void
+cf_collect_stop(struct cf_collect *c)
 {
     cf_transfer_abandon(c->transfer);
     c->transfer = NULL;
     if (c->is_fs_busy)
         return; /* its callback comes to see that we were given up */
     c->at = c->entry_count;
-    next_entry(c);
+    cf_collect_next(c);
 }
 
-static void __attribute__((format(printf, 2, 3)))
-fail(struct cf_collect *c, const char *fmt, ...)
+void
+cf_collect_fail(struct cf_collect *c, const char *fmt, ...)
 {
-    const struct target *target = &c->targets[c->at_target];
+    const struct cf_collect_target *target = &c->targets[c->at_target];
     char text[400];
     va_list args;
 
@@ -202,16 +158,16 @@ fail(struct cf_collect *c, const char *fmt, ...)
     }
     c->status = -1;
     c->is_given_up = true;
-    stop(c);
+    cf_collect_stop(c);
 }
 
-static void
-begin_fs(struct cf_collect *c, int status)
+void
+cf_collect_begin_fs(struct cf_collect *c, int status)
 {
     if (status == 0)
         c->is_fs_busy = true;
     else
-        fail(c, "%s", uv_strerror(status));
+        cf_collect_fail(c, "%s", uv_strerror(status));
 }
 
 static void
@@ -220,211 +176,30 @@ host_path(struct cf_collect *c, const char *path)
     (void)snprintf(c->path, sizeof c->path, "/proc/self/fd/%d/%s", c->targets[c->at_target].fd, path);
 }
 
-/* ---- one file: from the sandbox into a buffer, from the buffer onto the disk --------------------- */
-
-static void settle_file(struct cf_collect *c);
-
-static void
-on_written(uv_fs_t *fs)
-{
-    struct cf_collect *c = fs->data;
-    ssize_t n = took(fs);
-
-    if (n < 0) {
-        fail(c, "%s", uv_strerror((int)n));
-        return;
-    }
-    c->offset += (uint64_t)n;
-    cf_buf_drop(&c->going, (size_t)n);
-    settle_file(c);
-}
-
-static void
-on_file_unlinked(uv_fs_t *fs)
-{
-    struct cf_collect *c = fs->data;
-
-    (void)took(fs);
-    if (c->is_given_up)
-        stop(c);
-    else
-        next_entry(c);
-}
-
-static void
-on_file_closed(uv_fs_t *fs)
-{
-    struct cf_collect *c = fs->data;
-    const struct entry *entry = c->at < c->entry_count ? &c->entries[c->at++] : NULL;
-    ssize_t result = took(fs);
-
-    if (c->file_error.kind != CF_ERROR_NONE && entry != NULL)
-        refuse(c, entry, "%s", c->file_error.text);
-    if (c->is_given_up || c->file_error.kind != CF_ERROR_NONE) { /* a part of a file is no file */
-        c->is_fs_busy = uv_fs_unlink(c->run->loop, &c->fs, c->path, on_file_unlinked) == 0;
-        if (!c->is_fs_busy)
-            stop(c);
-    } else if (result < 0) {
-        fail(c, "%s", uv_strerror((int)result));
-    } else {
-        c->files++;
-        if (entry != NULL)
-            cf_voice_file_taken(c->run, entry->path);
-        c->bytes += c->offset;
-        next_entry(c);
-    }
-}
-
-static void
-close_file(struct cf_collect *c)
-{
-    int fd = c->file;
-
-    c->file = -1;
-    c->is_fs_busy = uv_fs_close(c->run->loop, &c->fs, fd, on_file_closed) == 0;
-}
-
-/* Whatever can be done now for the file under way. */
-static void
-settle_file(struct cf_collect *c)
-{
-    uv_buf_t bytes;
-
-    if (c->is_fs_busy)
-        return;
-    if (c->is_given_up) {
-        stop(c);
-        return;
-    }
-    if (c->going.len == 0 && c->coming.len > 0) {
-        struct cf_buf empty = c->going;
-        c->going = c->coming;
-        c->coming = empty;
-    }
-    if (c->is_paused && c->transfer != NULL && c->coming.len < BUFFER_BYTES) {
-        c->is_paused = false;
-        cf_transfer_resume(c->transfer); /* may bring more at once */
-    }
-    if (c->going.len > 0 && !c->is_fs_busy && c->file_error.kind == CF_ERROR_NONE) {
-        bytes = uv_buf_init(c->going.data, (unsigned)c->going.len);
-        begin_fs(c, uv_fs_write(c->run->loop, &c->fs, c->file, &bytes, 1, (int64_t)c->offset, on_written));
-    } else if (c->is_file_over && !c->is_fs_busy) {
-        close_file(c);
-    }
-}
-
-static int
-on_bytes(void *user, const char *bytes, size_t len)
-{
-    struct cf_collect *c = ((struct cf_run *)user)->collect;
-
-    if (c == NULL || c->is_given_up)
-        return 0;
-    if (cf_buf_add(&c->coming, bytes, len) < 0) {
-        c->file_error.kind = CF_ERROR_MEMORY;
-        return -1;
-    }
-    cf_voice_file_bytes(c->run, bytes, len);
-    c->is_paused = c->coming.len >= BUFFER_BYTES;
-    if (!c->is_fs_busy)
-        settle_file(c);
-    return c->is_paused ? CF_PAUSE : 0;
-}
-
-static void
-on_downloaded(void *user, int status, json_t *answer, const struct cf_error *err)
-{
-    struct cf_collect *c = ((struct cf_run *)user)->collect;
-
-    if (c == NULL || c->is_given_up)
-        return;
-    c->transfer = NULL;
-    c->is_file_over = true;
-    if (status < 0)
-        c->file_error = *err;
-    settle_file(c);
-}
-
-static void
-on_file_made(uv_fs_t *fs)
-{
-    struct cf_collect *c = fs->data;
-    const struct entry *entry = &c->entries[c->at];
-    struct cf_run *run = c->run;
-    ssize_t fd = took(fs);
-
-    if (fd >= 0)
-        c->file = (int)fd;
-    if (c->is_given_up) {
-        stop(c);
-        return;
-    }
-    if (fd == UV_ENOSPC || fd == -EDQUOT || fd == UV_EROFS || fd == UV_EIO) {
-        fail(c, "%s", uv_strerror((int)fd));
-        return;
-    }
-    if (fd < 0) {
-        refuse(c, entry, "this machine: %s", uv_strerror((int)fd));
-        c->at++;
-        next_entry(c);
-        return;
-    }
-    c->offset = 0;
-    c->is_paused = c->is_file_over = false;
-    c->file_error.kind = CF_ERROR_NONE;
-    cf_buf_reset(&c->coming);
-    cf_buf_reset(&c->going);
-    cf_voice_file_begin(run, c->targets[c->at_target].purpose);
-    if (cf_link_download(cf_sandbox_link(run->sandbox), cf_sandbox_working_directory(run->sandbox), entry->path,
-                         run->options.collect_bytes - c->bytes, on_bytes, on_downloaded, run, &c->transfer,
-                         &c->file_error) == 0)
-        return;
-    c->transfer = NULL;
-    c->is_file_over = true;
-    settle_file(c);
-}
-
-static void
-take_file(struct cf_collect *c, const struct entry *entry)
-{
-    uint64_t left = c->run->options.collect_bytes - c->bytes;
-    int mode = (int)(entry->mode & 0777 & ~022u);
-
-    if (entry->size > left) {
-        refuse(c, entry, "its %llu bytes are over what is left of the limit of %llu", (unsigned long long)entry->size,
-               (unsigned long long)c->run->options.collect_bytes);
-        c->at++;
-        next_entry(c);
-        return;
-    }
-    begin_fs(c, uv_fs_open(c->run->loop, &c->fs, c->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode,
-                           on_file_made));
-}
-
 /* ---- entries --------------------------------------------------------------------------------------- */
 
 static void
 on_folder_made(uv_fs_t *fs)
 {
     struct cf_collect *c = fs->data;
-    const struct entry *entry = &c->entries[c->at];
-    ssize_t result = took(fs);
+    const struct cf_collect_entry *entry = &c->entries[c->at];
+    ssize_t result = cf_collect_took(fs);
 
     if (c->is_given_up) {
-        stop(c);
+        cf_collect_stop(c);
         return;
     }
     if (result < 0)
-        refuse(c, entry, "this machine: %s", uv_strerror((int)result));
+        cf_collect_refuse(c, entry, "this machine: %s", uv_strerror((int)result));
     else
         c->folders++;
     c->at++;
-    next_entry(c);
+    cf_collect_next(c);
 }
 
 /* NULL, or why nothing is made of this entry. */
 static const char *
-kind_refused(const struct entry *entry)
+kind_refused(const struct cf_collect_entry *entry)
 {
     if (entry->error == ELOOP)
         return "a folder nested too deep to be entered";
@@ -452,7 +227,7 @@ static void on_target_closed(uv_fs_t *fs);
 static void
 end_target(struct cf_collect *c)
 {
-    struct target *target = &c->targets[c->at_target];
+    struct cf_collect_target *target = &c->targets[c->at_target];
     int fd = target->fd;
 
     report(c, target);
@@ -464,10 +239,10 @@ end_target(struct cf_collect *c)
         next_target(c);
 }
 
-static void
-next_entry(struct cf_collect *c)
+void
+cf_collect_next(struct cf_collect *c)
 {
-    const struct entry *entry;
+    const struct cf_collect_entry *entry;
     const char *why;
 
     for (; c->at < c->entry_count && !c->is_given_up; c->at++) {
@@ -475,10 +250,10 @@ next_entry(struct cf_collect *c)
         why = kind_refused(entry);
         if (why == NULL)
             break;
-        refuse(c, entry, "%s", why);
+        cf_collect_refuse(c, entry, "%s", why);
     }
     if (c->file >= 0) { /* given up in the middle of it */
-        close_file(c);
+        cf_collect_close_file(c);
         return;
     }
     if (c->at >= c->entry_count || c->is_given_up) {
@@ -488,9 +263,10 @@ next_entry(struct cf_collect *c)
     entry = &c->entries[c->at];
     host_path(c, entry->path);
     if (S_ISDIR(entry->mode))
-        begin_fs(c, uv_fs_mkdir(c->run->loop, &c->fs, c->path, (int)((entry->mode & 0755) | 0700), on_folder_made));
+        cf_collect_begin_fs(
+            c, uv_fs_mkdir(c->run->loop, &c->fs, c->path, (int)((entry->mode & 0755) | 0700), on_folder_made));
     else
-        take_file(c, entry);
+        cf_collect_take_file(c, entry);
 }
 
 /* ---- the manifest ------------------------------------------------------------------------------------ */
@@ -525,7 +301,7 @@ on_line(void *user, const char *bytes, size_t len, uint64_t number, bool overflo
 
     if (path != NULL && c->entry_count == c->entry_cap) {
         size_t cap = c->entry_cap == 0 ? 64 : 2 * c->entry_cap;
-        struct entry *grown = realloc(c->entries, cap * sizeof *grown);
+        struct cf_collect_entry *grown = realloc(c->entries, cap * sizeof *grown);
         if (grown != NULL) {
             c->entries = grown;
             c->entry_cap = cap;
@@ -535,7 +311,7 @@ on_line(void *user, const char *bytes, size_t len, uint64_t number, bool overflo
         c->has_no_memory = true; /* or cf-init is not what it was: either way not all is known */
         free(path);
     } else {
-        c->entries[c->entry_count++] = (struct entry){.path = path,
+        c->entries[c->entry_count++] = (struct cf_collect_entry){.path = path,
                                                       .size = (uint64_t)cf_json_int(line, "s", 0),
                                                       .mode = (unsigned)cf_json_int(line, "o", 0),
                                                       .error = (unsigned)cf_json_int(line, "e", 0)};
@@ -564,15 +340,17 @@ on_manifest_done(void *user, int status, json_t *answer, const struct cf_error *
         return;
     cf_lines_release(&c->lines);
     if (status < 0) {
-        fail(c, "%s", err->text);
+        cf_collect_fail(c, "%s", err->text);
         return;
     }
     if (c->has_no_memory)
-        refuse(c, &(struct entry){.path = (char *)"."}, "the list of entries could not be read whole");
+        cf_collect_refuse(c, &(struct cf_collect_entry){.path = (char *)"."},
+                          "the list of entries could not be read whole");
     if (cf_json_bool(answer, "over", false))
-        refuse(c, &(struct entry){.path = (char *)"."}, "there are more than %llu entries; the others were not looked at",
+        cf_collect_refuse(c, &(struct cf_collect_entry){.path = (char *)"."},
+                          "there are more than %llu entries; the others were not looked at",
                (unsigned long long)c->run->options.collect_entries);
-    next_entry(c);
+    cf_collect_next(c);
 }
 
 static void
@@ -592,7 +370,7 @@ begin_target(struct cf_collect *c)
     cf_lines_init(&c->lines, LINE_BYTES);
     if (cf_link_manifest(cf_sandbox_link(run->sandbox), cf_sandbox_working_directory(run->sandbox),
                          run->options.collect_entries, on_manifest, on_manifest_done, run, &why) < 0)
-        fail(c, "%s", why.text);
+        cf_collect_fail(c, "%s", why.text);
 }
 
 static void
@@ -600,7 +378,7 @@ on_target_removed(uv_fs_t *fs)
 {
     struct cf_collect *c = fs->data;
 
-    (void)took(fs); /* not empty, or gone: as good */
+    (void)cf_collect_took(fs); /* not empty, or gone: as good */
     c->at_target++;
     next_target(c);
 }
@@ -609,11 +387,11 @@ static void
 on_target_closed(uv_fs_t *fs)
 {
     struct cf_collect *c = fs->data;
-    const struct target *target = &c->targets[c->at_target];
+    const struct cf_collect_target *target = &c->targets[c->at_target];
 
-    (void)took(fs);
+    (void)cf_collect_took(fs);
     if (target->is_ours && c->files + c->folders == 0 && (c->skipped != NULL || c->is_given_up)) {
-        begin_fs(c, uv_fs_rmdir(c->run->loop, &c->fs, target->directory, on_target_removed));
+        cf_collect_begin_fs(c, uv_fs_rmdir(c->run->loop, &c->fs, target->directory, on_target_removed));
         return;
     }
     c->at_target++;
@@ -667,7 +445,7 @@ cf_collect_give_up(struct cf_run *run)
     c->status = -1;
     c->is_given_up = true;
     if (c->done != NULL && !c->is_fs_busy)
-        stop(c);
+        cf_collect_stop(c);
 }
 
 /* ---- before anything runs: the folders -------------------------------------------------------------- */
@@ -677,7 +455,7 @@ static void prepare_next(struct cf_collect *c);
 static void
 prepare_failed(struct cf_collect *c, const char *why)
 {
-    const struct target *target = &c->targets[c->at_target];
+    const struct cf_collect_target *target = &c->targets[c->at_target];
 
     c->status = -1;
     (void)cf_error_set(&c->err, CF_ERROR_CONFIG, 0, "%s %.300s: %s",
@@ -690,7 +468,7 @@ static void
 on_listed(uv_fs_t *fs)
 {
     struct cf_collect *c = fs->data;
-    ssize_t entries = took(fs);
+    ssize_t entries = cf_collect_took(fs);
 
     if (entries != 0) {
         prepare_failed(c, entries < 0 ? uv_strerror((int)entries) : "the folder is not empty");
@@ -705,7 +483,7 @@ on_known(uv_fs_t *fs)
 {
     struct cf_collect *c = fs->data;
     unsigned mode = (unsigned)fs->statbuf.st_mode;
-    ssize_t result = took(fs);
+    ssize_t result = cf_collect_took(fs);
 
     if (result < 0) {
         prepare_failed(c, uv_strerror((int)result));
@@ -713,7 +491,7 @@ on_known(uv_fs_t *fs)
         prepare_failed(c, "others may write into this folder");
     } else {
         host_path(c, ".");
-        begin_fs(c, uv_fs_scandir(c->run->loop, &c->fs, c->path, 0, on_listed));
+        cf_collect_begin_fs(c, uv_fs_scandir(c->run->loop, &c->fs, c->path, 0, on_listed));
     }
 }
 
@@ -721,29 +499,29 @@ static void
 on_opened(uv_fs_t *fs)
 {
     struct cf_collect *c = fs->data;
-    ssize_t fd = took(fs);
+    ssize_t fd = cf_collect_took(fs);
 
     if (fd < 0) {
         prepare_failed(c, uv_strerror((int)fd));
         return;
     }
     c->targets[c->at_target].fd = (int)fd;
-    begin_fs(c, uv_fs_fstat(c->run->loop, &c->fs, (int)fd, on_known));
+    cf_collect_begin_fs(c, uv_fs_fstat(c->run->loop, &c->fs, (int)fd, on_known));
 }
 
 static void
 on_made(uv_fs_t *fs)
 {
     struct cf_collect *c = fs->data;
-    struct target *target = &c->targets[c->at_target];
-    ssize_t result = took(fs);
+    struct cf_collect_target *target = &c->targets[c->at_target];
+    ssize_t result = cf_collect_took(fs);
 
     if (result < 0 && result != UV_EEXIST) {
         prepare_failed(c, uv_strerror((int)result));
         return;
     }
     target->is_ours = result == 0;
-    begin_fs(c, uv_fs_open(c->run->loop, &c->fs, target->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0,
+    cf_collect_begin_fs(c, uv_fs_open(c->run->loop, &c->fs, target->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0,
                            on_opened));
 }
 
@@ -753,7 +531,7 @@ prepare_next(struct cf_collect *c)
     if (c->is_given_up || c->at_target == c->target_count)
         tell_done(c);
     else
-        begin_fs(c, uv_fs_mkdir(c->run->loop, &c->fs, c->targets[c->at_target].directory, 0755, on_made));
+        cf_collect_begin_fs(c, uv_fs_mkdir(c->run->loop, &c->fs, c->targets[c->at_target].directory, 0755, on_made));
 }
 
 int
@@ -768,9 +546,9 @@ cf_collect_prepare(struct cf_run *run, cf_files_done_fn *done, struct cf_error *
     c->fs.data = c;
     c->file = -1;
     if (run->options.collect != NULL)
-        c->targets[c->target_count++] = (struct target){"collect", run->options.collect, -1, false};
+        c->targets[c->target_count++] = (struct cf_collect_target){"collect", run->options.collect, -1, false};
     if (run->options.state_out != NULL)
-        c->targets[c->target_count++] = (struct target){"state", run->options.state_out, -1, false};
+        c->targets[c->target_count++] = (struct cf_collect_target){"state", run->options.state_out, -1, false};
     run->collect = c;
     run->collected = json_array();
     prepare_next(c);

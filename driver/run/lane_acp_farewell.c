@@ -4,6 +4,7 @@
  */
 #include "run/lane_acp.h"
 #include "run/record.h"
+#include "run/rows.h"
 
 #include "base/str.h"
 #include "json/json.h"
@@ -22,11 +23,14 @@ was_asked_for(const char *method)
 static void
 not_granted(struct cf_run *run, const char *method, const char *why)
 {
+    struct cf_error err;
+
     (void)json_object_set_new(run->session, "refused", json_pack("{s:s, s:s}", "method", method, "message", why));
-    if (run->error.kind != CF_ERROR_NONE || !was_asked_for(method))
+    if (!was_asked_for(method))
         return;
-    (void)cf_error_set(&run->error, CF_ERROR_INCOMPATIBLE, 0, "%s was asked for and not done: %.300s", method, why);
-    (void)cf_error_fix(&run->error, "the session may still be kept by the agent; the default end is session/close only");
+    (void)cf_error_set(&err, CF_ERROR_INCOMPATIBLE, 0, "%s was asked for and not done: %.300s", method, why);
+    (void)cf_error_fix(&err, "the session may still be kept by the agent; the default end is session/close only");
+    cf_rows_keep_late_error(run, &err);
 }
 
 static void
