@@ -153,13 +153,16 @@ on_listed(void *user, json_t *result, json_t *error, uint64_t frame)
         ask_for_list(run, cursor);
         return;
     }
-    if (error == NULL && run->side->latest != NULL) {
+    if (error == NULL && cursor == NULL && run->side->latest != NULL) {
         enter_session(run, cf_json_str(run->side->latest, "sessionId"));
         return;
     }
     if (error != NULL)
         (void)cf_error_set(&why, CF_ERROR_INCOMPATIBLE, 0, "the agent refused session/list: %.300s",
                            message != NULL ? message : "(no message)");
+    else if (cursor != NULL)
+        (void)cf_error_set(&why, CF_ERROR_INCOMPATIBLE, 0, "the agent's session/list has more than %u pages: which session "
+                                                           "is the latest is not known", CF_ACP_LIST_PAGES);
     else
         (void)cf_error_set(&why, CF_ERROR_INCOMPATIBLE, 0, "the agent lists no session for %.200s: there is no latest one",
                            cf_sandbox_working_directory(run->sandbox));

@@ -126,7 +126,7 @@ play() {
             entry=${WIRES[pick % ${#WIRES[@]}]}; WHAT="$kind $entry"
             of_wire "$entry"; TRUE="0 1"; rest=25s
             # They outlast any patience: one by itself, two by waiting for what only --session asks.
-            case $entry in slow-session | session-latest | session-load) TRUE=5; rest=5s ;; esac
+            case $entry in slow-session | session-latest | session-list-endless | session-load) TRUE=5; rest=5s ;; esac
             begin 45 --timeout "$rest"; finish_run ;;
         runner-killed | runner-interrupted | runner-terminated)
             line=${LINES[pick % ${#LINES[@]}]}; WHAT="$kind at $line + $((pick / 7 % 400)) ms"

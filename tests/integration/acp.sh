@@ -393,6 +393,10 @@ says "a session that cannot be resumed" "the agent has no session/resume"
 script session-mute
 cf "a deletion without an answer" 1 run "${SCRIPT[@]}" --prompt x --session-end delete
 nd "a deletion without an answer: says so" '.[-1].result.error.message | contains("session/delete was asked for and not done")'
+script session-list-endless
+cf "a list without an end" 1 run "${SCRIPT[@]}" --prompt x --working-directory /workspace --session latest
+says "a list without an end" "more than 64 pages"
+script session-mute
 cf "no list, no latest one" 1 run "${SCRIPT[@]}" --prompt x --session latest
 says "no list, no latest one" "the agent does not advertise session/list"
 
