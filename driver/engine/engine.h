@@ -170,6 +170,10 @@ int cf_engine_image_inspect(struct cf_engine *, const char *ref, cf_engine_done_
 int cf_engine_image_remove(struct cf_engine *, const char *ref, bool force, bool noprune,
                            cf_engine_done_fn *, void *user, struct cf_engine_call **,
                            struct cf_error *);
+/* The container's layer and configuration, its labels with it, as an image without a name:
+ * {"Id":"sha256:..."}. */
+int cf_engine_container_commit(struct cf_engine *, const char *id, cf_engine_done_fn *,
+                               void *user, struct cf_engine_call **, struct cf_error *);
 int cf_engine_image_tag(struct cf_engine *, const char *ref, const char *repo, const char *tag,
                         cf_engine_done_fn *, void *user, struct cf_engine_call **,
                         struct cf_error *);

@@ -8,6 +8,7 @@
 
 #define QUICK_MS 15000u
 #define REMOVE_MS 60000u
+#define COMMIT_MS 120000u
 #define STREAM_IDLE_MS 60000u
 
 /* A stream nobody watches is still read for its errors. */
@@ -62,6 +63,20 @@ cf_engine_image_remove(struct cf_engine *engine, const char *ref, bool force, bo
     if (noprune)
         (void)cf_engine_query(&path, "noprune", "1");
     return cf_engine_send(engine, &path, request, done, user, ret_call, err);
+}
+
+int
+cf_engine_container_commit(struct cf_engine *engine, const char *id, cf_engine_done_fn *done,
+                           void *user, struct cf_engine_call **ret_call, struct cf_error *err)
+{
+    struct cf_buf path = {0};
+
+    (void)cf_buf_adds(&path, "/commit");
+    (void)cf_engine_query(&path, "container", id);
+    (void)cf_engine_query(&path, "pause", "0");
+    return cf_engine_send(engine, &path,
+                          (struct cf_engine_request){.method = "POST", .deadline_ms = COMMIT_MS},
+                          done, user, ret_call, err);
 }
 
 int

@@ -260,6 +260,7 @@ struct transfer {
     json_int_t id;
     int fd;
     uint64_t done, limit;
+    bool is_head; /* the limit is where reading ends, not what may not be passed */
     bool is_answered;
 };
 
@@ -319,8 +320,11 @@ static ssize_t
 fill_from_file(struct cf_stream *stream, char *to, size_t len)
 {
     struct transfer *transfer = stream->user;
-    ssize_t n = read(transfer->fd, to, len);
+    ssize_t n;
 
+    if (transfer->is_head && len > transfer->limit - transfer->done)
+        len = transfer->limit - transfer->done;
+    n = len > 0 ? read(transfer->fd, to, len) : 0;
     transfer->done += n > 0 ? (uint64_t)n : 0;
     if (n > 0 && transfer->done > transfer->limit) { /* it grew while being read */
         errno = EFBIG;
@@ -410,19 +414,22 @@ void
 cf_files_read(struct cf_init *init, json_int_t id, json_t *request)
 {
     uint64_t limit = (uint64_t)json_integer_value(json_object_get(request, "limit"));
+    bool is_head = json_is_true(json_object_get(request, "head"));
     struct cf_stream *stream;
     struct stat info;
     int fd = open_regular(init, id, request, O_RDONLY, 0, &info);
 
     if (fd < 0)
         return;
-    if ((uint64_t)info.st_size > limit) {
+    if (!is_head && (uint64_t)info.st_size > limit) {
         cf_control_refuse(init, id, EFBIG, "the file has %llu bytes, %llu are allowed",
                           (unsigned long long)info.st_size, (unsigned long long)limit);
         close(fd);
         return;
     }
     stream = begin_transfer(init, id, request, &read_ops, fd, limit);
-    if (stream != NULL)
-        cf_stream_mark_readable(stream);
+    if (stream == NULL)
+        return;
+    ((struct transfer *)stream->user)->is_head = is_head;
+    cf_stream_mark_readable(stream);
 }

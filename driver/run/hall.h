@@ -104,6 +104,7 @@ struct cf_run {
     struct cf_pool *pool;   /* or NULL: the engine, the owner and the image are our own */
     struct cf_pool_wait pool_wait;
     struct cf_warm *warm;   /* kept for us, not used yet */
+    bool is_seeded;         /* its sandbox stands on the pool's seed */
     struct cf_pace_ticket ticket;
     bool pace_wanted;       /* the sandbox's row waits for its turn */
 

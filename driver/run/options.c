@@ -70,6 +70,7 @@ static const struct row rows[] = {
     {"pool", "creates", COUNT, AT(pool_creates), 1, 1000, {0}},
     {"pool", "warm", COUNT, AT(pool_warm), 0, 10000, {0}},
     {"pool", "ttl_ms", COUNT, AT(pool_ttl_ms), 1000, DAY_MS, {0}},
+    {"pool", "seed_after", COUNT, AT(pool_seed_after), 0, 1000000, {0}},
     {NULL, "allow_hosts", LIST, AT(allow_hosts), 0, 0, {0}},
     {"relay", "upstreams", LIST, AT(upstreams), 0, 0, {0}},
     {"relay", "model_script", OBJECT, AT(model_script), 0, 0, {0}},
@@ -449,6 +450,7 @@ cf_run_options_decode(const char *json, size_t len, struct cf_run_options *optio
     options->drain_ms = 10000;
     options->hook_ms = 60000;
     options->pool_ttl_ms = 3600000;
+    options->pool_seed_after = 4;
     options->collect_bytes = 1ull << 30;
     options->collect_entries = 100000;
     options->claim_ms = 120000;

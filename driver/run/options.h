@@ -56,6 +56,7 @@ struct cf_run_options {
     uint64_t hook_ms;
     bool has_pool;            /* "pool" is there: only cf_pool_open knows what to do with it */
     uint64_t pool_creates, pool_warm, pool_ttl_ms; /* creates 0: from the engine's cores */
+    uint64_t pool_seed_after;                      /* 0: never */
     /* what is let out, and what the lease allows; each 0 or NULL: none, no cap, the default */
     json_t *upstreams;    /* [{"provider","url","key_env"|"key_file","ca_file"}] */
     json_t *model_script, *prices, *models;

@@ -438,7 +438,8 @@ go_on_closing(struct cf_pool *pool)
             finish(pool);
     } else if (!pool->is_ready) {
         cf_steps_cancel(&pool->steps, &why);
-    } else if (pool->runs == 0 && TAILQ_EMPTY(&pool->warms) && !pool->steps.running) {
+    } else if (pool->runs == 0 && TAILQ_EMPTY(&pool->warms) && pool->seed.state == CF_SEED_NONE &&
+               !pool->steps.running) {
         cf_steps_back(&pool->steps);
     }
 }
@@ -454,8 +455,10 @@ on_kick(uv_timer_t *timer)
         cf_steps_run(&pool->steps);
         return;
     }
-    if (pool->is_ready)
+    if (pool->is_ready) {
         cf_warm_tend(pool);
+        cf_pool_seed_tend(pool);
+    }
     if (pool->state_changed && pool->host.on_state != NULL) {
         pool->state_changed = false;
         cf_pool_state(pool, &state);

@@ -3,6 +3,7 @@
  *
  *     pool.c    engine, owner, image: opened once, closed when the last run is gone
  *     warm.c    sandboxes made ahead
+ *     pool_seed.c  the image of the pool's own, with cf-init in it
  *     pace.c    the turnstile before the engine
  *     rows.c    what of a run's rows the pool has done already
  */
@@ -40,6 +41,24 @@ struct cf_warm {
     enum cf_warm_state state;
     char run_id[48];
     uint64_t made_ms;
+    bool has_failed, is_seeded;
+};
+
+enum cf_pool_seed_state {
+    CF_SEED_NONE,
+    CF_SEED_MAKING,
+    CF_SEED_READY,
+    CF_SEED_RETIRED, /* too old to be made from, or failed: it goes when the last user has gone */
+    CF_SEED_CLOSING
+};
+
+struct cf_pool_seed {
+    struct cf_sandbox *sandbox;
+    enum cf_pool_seed_state state;
+    char run_id[48];
+    uint64_t made_ms;
+    uint64_t asked; /* sandboxes that were made with it or without */
+    unsigned users; /* sandboxes that stand on it */
     bool has_failed;
 };
 
@@ -80,6 +99,7 @@ struct cf_pool {
     struct cf_pace pace;
     TAILQ_HEAD(, cf_warm) warms;
     unsigned warm_failures; /* in a row */
+    struct cf_pool_seed seed;
     bool teardown_proven;
     json_t *removed, *left;
 };
@@ -108,6 +128,15 @@ struct cf_sandbox *cf_warm_use(struct cf_warm *warm, const struct cf_sandbox_eve
 /* Unused. When it is as good as new it waits for another run, with its lock file; else that is
  * ended when it is gone. */
 void cf_warm_return(struct cf_warm *warm);
+
+/* ---- pool_seed.c
+ * --------------------------------------------------------------------------------- */
+
+/* A sandbox is about to be made: from the seed when there is one (true: cf_pool_seed_leave when
+ * the sandbox has closed, or was not opened). */
+bool cf_pool_seed_use(struct cf_pool *pool, struct cf_sandbox_options *options);
+void cf_pool_seed_leave(struct cf_pool *pool);
+void cf_pool_seed_tend(struct cf_pool *pool); /* makes it, ends it */
 
 /* ---- rows.c
  * ----------------------------------------------------------------------------------- */

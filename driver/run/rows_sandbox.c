@@ -22,6 +22,14 @@ leave_pace(struct cf_run *run)
 }
 
 static void
+leave_seed(struct cf_run *run)
+{
+    if (run->is_seeded)
+        cf_pool_seed_leave(run->pool);
+    run->is_seeded = false;
+}
+
+static void
 sandbox_step(void *user, const char *name, uint64_t took_ms)
 {
     cf_hall_phase(user, "sandbox", name, took_ms);
@@ -106,8 +114,12 @@ open_sandbox(struct cf_run *run, struct cf_error *err)
     options.run_id = run->id;
     options.image_id = run->image_facts->id;
     options.log = &run->log;
+    run->is_seeded = run->pool != NULL && cf_pool_seed_use(run->pool, &options);
     run->sandbox_pending = true;
-    return cf_sandbox_open(run->loop, &options, &sandbox_events, run, &run->sandbox, err);
+    if (cf_sandbox_open(run->loop, &options, &sandbox_events, run, &run->sandbox, err) == 0)
+        return 0;
+    leave_seed(run);
+    return -1;
 }
 
 /* The warm one becomes ours, with its id and its lock file. When it was lost since it was kept, the
@@ -121,6 +133,7 @@ use_warm(struct cf_run *run, struct cf_error *err)
         cf_owner_run_end(run->owner, run->id);
     memcpy(run->id, warm->run_id, sizeof run->id);
     run->warm = NULL;
+    run->is_seeded = warm->is_seeded && !warm->has_failed;
     run->sandbox = cf_warm_use(warm, &sandbox_events, run, &run->log);
     run->owner_begun = true;
     if (run->sandbox != NULL) {
@@ -192,6 +205,7 @@ on_sandbox_closed(void *user, const struct cf_teardown *teardown)
     struct cf_run *run = user;
 
     run->sandbox = NULL;
+    leave_seed(run);
     leave_pace(run);
     cf_rows_take_teardown(run, teardown);
     cf_steps_settle(&run->steps, 0);

@@ -40,6 +40,8 @@ on_sandbox_closed(void *user, const struct cf_teardown *teardown)
     warm->sandbox = NULL;
     cf_pool_take_teardown(pool, teardown);
     cf_owner_run_end(pool->owner, warm->run_id);
+    if (warm->is_seeded)
+        cf_pool_seed_leave(pool);
     forget(warm);
 }
 
@@ -131,6 +133,7 @@ on_turn_to_make(struct cf_pace_ticket *ticket)
     options.whole_timeout_ms += pool->options.pool_ttl_ms; /* it waits before it is used */
     options.log = &pool->log;
     warm->state = CF_WARM_MAKING;
+    warm->is_seeded = cf_pool_seed_use(pool, &options);
     if (cf_owner_run_begin(pool->owner, warm->run_id, &why) < 0) {
         warm->has_failed = true;
     } else if (cf_sandbox_open(pool->loop, &options, &events, warm, &warm->sandbox, &why) <
@@ -138,6 +141,8 @@ on_turn_to_make(struct cf_pace_ticket *ticket)
         cf_owner_run_end(pool->owner, warm->run_id);
         warm->has_failed = true;
     }
+    if (warm->has_failed && warm->is_seeded)
+        cf_pool_seed_leave(pool);
     if (warm->has_failed)
         on_failed(warm, &why);
 }

@@ -170,7 +170,6 @@ on_head_read(void *user, int status, json_t *answer, const struct cf_error *err)
     content_over(content, status, &own);
 }
 
-/* Giving up ends the transfer: the head is all that is wanted of a file of any size. */
 static int
 on_head_bytes(void *user, const char *bytes, size_t len)
 {
@@ -181,7 +180,7 @@ on_head_bytes(void *user, const char *bytes, size_t len)
         len = room;
     memcpy(content->head + content->len, bytes, len);
     content->len += len;
-    return content->len == sizeof content->head ? -1 : 0;
+    return 0;
 }
 
 static void
@@ -210,8 +209,8 @@ on_facts(void *user, int status, json_t *answer, const struct cf_error *err)
     if (status == 0 && cf_json_int(answer, "size", 0) == 0) {
         status = cf_program_read(content->path, "", 0, &(struct cf_program){0}, &own);
     } else if (status == 0 && real != NULL) {
-        status = cf_link_read_file(content->sandbox->link, "/", real + 1, INT64_MAX,
-                                   on_head_bytes, on_head_read, content, &own);
+        status = cf_link_read_head(content->sandbox->link, "/", real + 1,
+                                   sizeof content->head, on_head_bytes, on_head_read, content, &own);
         if (status == 0)
             return;
     }

@@ -4,6 +4,7 @@
  *
  *     provision.c  the table: down is making it, up is taking it away
  *     probe.c      what the archive API says about paths in the image, before anything runs
+ *     seed.c       a container that becomes an image, for many sandboxes to be made from
  *     content.c    what the program needs in order to run, asked of cf-init after its hello
  *     workdir.c    the working directory: made, or given to the harness's user
  *     stream.c     the attach stream and the link: bytes both ways, pings
@@ -39,6 +40,7 @@ enum {
     CF_ROW_WORKDIR,
     CF_ROWS
 };
+enum { CF_SEED_ROWS = CF_ROW_PUT + 2 }; /* the same rows up to there, then the commit */
 
 #define CF_PREFIX_MOST \
     16 /* components of a working directory that are looked at before start */
@@ -95,6 +97,8 @@ struct cf_sandbox {
     char *entry_resolved; /* the entrypoint, its last symlinks followed */
     struct cf_tar *tar;
     bool workdir_in_tar;
+    char *seed_image;
+    bool commit_uncertain;
 
     struct cf_attach *attach;
     struct cf_link *link;
@@ -137,6 +141,7 @@ struct cf_sandbox {
 
 /* ---- rows (provision.c) -------------------------------------------------------------- */
 extern const struct cf_step cf_provision[CF_ROWS];
+extern const struct cf_step cf_provision_seed[CF_SEED_ROWS];
 static inline struct cf_sandbox *
 cf_sandbox_of(struct cf_steps *steps)
 {
@@ -147,6 +152,9 @@ cf_sandbox_of(struct cf_steps *steps)
 void cf_row_begin(struct cf_sandbox *sb);
 void cf_row_add(struct cf_sandbox *sb);
 void cf_row_part(struct cf_sandbox *sb, int status, const struct cf_error *err);
+/* A row with one call, sb->call: it has ended. */
+void cf_row_settle_call(struct cf_sandbox *sb, int status, const struct cf_error *err);
+void cf_row_abort_patiently(struct cf_steps *steps); /* for a call that changes something */
 
 /* Makes an engine's refusal to run as the image's user the image's own mistake. */
 void cf_explain_user(const struct cf_sandbox *sb, struct cf_error *err);
@@ -159,6 +167,10 @@ void cf_probe_release(struct cf_sandbox *sb);
 /* True when the working directory is not there and every folder above it is plain or absent
  * too. */
 bool cf_probe_workdir_is_free(const struct cf_sandbox *sb);
+
+/* ---- seed.c: the last row of a seed, and its undo -------------------------------------- */
+int cf_seed_commit(struct cf_steps *steps, struct cf_error *err);
+int cf_undo_commit(struct cf_steps *steps, struct cf_error *err);
 
 /* ---- content.c and workdir.c: rows --------------------------------------------------- */
 int cf_content_start(struct cf_steps *steps, struct cf_error *err);
@@ -186,6 +198,9 @@ int cf_undo_attach(struct cf_steps *steps, struct cf_error *err);
 int cf_undo_create(struct cf_steps *steps, struct cf_error *err);
 int cf_undo_volumes(struct cf_steps *steps, struct cf_error *err);
 int cf_undo_verify(struct cf_steps *steps, struct cf_error *err);
+void cf_teardown_tell_removed(struct cf_sandbox *sb, const char *kind, const char *id, const char *name);
+/* The row's calls are given up after `ms`, or when the grace is over. */
+void cf_teardown_bound_calls(struct cf_sandbox *sb, uint64_t ms);
 void cf_teardown_on_exit(struct cf_sandbox *sb); /* the container ended, or the stream did */
 void cf_teardown_hurry(struct cf_sandbox *sb);
 uint64_t cf_teardown_remaining_ms(const struct cf_sandbox *sb);

@@ -189,6 +189,10 @@ typedef int cf_link_bytes_fn(void *user, const char *bytes, size_t len);
 CF_CHECKED int cf_link_read_file(struct cf_link *link, const char *root, const char *path,
                                  uint64_t limit_bytes, cf_link_bytes_fn *on_bytes,
                                  cf_link_done_fn *done, void *user, struct cf_error *err);
+/* The first `head_bytes` of a regular file of any size, or all of a smaller one. */
+CF_CHECKED int cf_link_read_head(struct cf_link *link, const char *root, const char *path,
+                                 uint64_t head_bytes, cf_link_bytes_fn *on_bytes,
+                                 cf_link_done_fn *done, void *user, struct cf_error *err);
 /*
  * The same two, for who does not hold the file's bytes whole. The transfer is gone once done
  * was called, or by cf_transfer_abandon: then done never comes. *ret_transfer is set before

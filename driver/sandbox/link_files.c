@@ -319,19 +319,35 @@ cf_link_download(struct cf_link *link, const char *root, const char *path,
     return begin(link, message, transfer, err);
 }
 
-int
-cf_link_read_file(struct cf_link *link, const char *root, const char *path,
-                  uint64_t limit_bytes, cf_link_bytes_fn *on_bytes, cf_link_done_fn *done,
-                  void *user, struct cf_error *err)
+static int
+read_bytes(struct cf_link *link, const char *root, const char *path, uint64_t limit, bool is_head,
+           cf_link_bytes_fn *on_bytes, cf_link_done_fn *done, void *user, struct cf_error *err)
 {
-    json_t *message = json_pack("{s:s, s:I}", "op", "read", "limit", number(limit_bytes));
+    json_t *message = json_pack("{s:s, s:I, s:b}", "op", "read", "limit", number(limit), "head",
+                                (int)is_head);
     struct cf_transfer *transfer = prepare(message, root, path, done, user, err);
 
     if (transfer == NULL)
         return -1;
     transfer->on_bytes = on_bytes;
-    transfer->limit = limit_bytes;
+    transfer->limit = limit;
     return begin(link, message, transfer, err);
+}
+
+int
+cf_link_read_file(struct cf_link *link, const char *root, const char *path,
+                  uint64_t limit_bytes, cf_link_bytes_fn *on_bytes, cf_link_done_fn *done,
+                  void *user, struct cf_error *err)
+{
+    return read_bytes(link, root, path, limit_bytes, false, on_bytes, done, user, err);
+}
+
+int
+cf_link_read_head(struct cf_link *link, const char *root, const char *path, uint64_t head_bytes,
+                  cf_link_bytes_fn *on_bytes, cf_link_done_fn *done, void *user,
+                  struct cf_error *err)
+{
+    return read_bytes(link, root, path, head_bytes, true, on_bytes, done, user, err);
 }
 
 int

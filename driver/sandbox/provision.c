@@ -48,8 +48,8 @@ cf_row_part(struct cf_sandbox *sb, int status, const struct cf_error *err)
 }
 
 /* A row with one call: the reply is recorded, `call` forgotten, the row settled. */
-static void
-settle_call(struct cf_sandbox *sb, int status, const struct cf_error *err)
+void
+cf_row_settle_call(struct cf_sandbox *sb, int status, const struct cf_error *err)
 {
     sb->call = NULL;
     uv_timer_stop(&sb->work_timer);
@@ -75,8 +75,8 @@ on_patience_over(uv_timer_t *timer)
         cf_engine_call_cancel(sb->volumes[i].call);
 }
 
-static void
-abort_patiently(struct cf_steps *steps)
+void
+cf_row_abort_patiently(struct cf_steps *steps)
 {
     struct cf_sandbox *sb = cf_sandbox_of(steps);
 
@@ -101,6 +101,33 @@ make_labels(const struct cf_sandbox *sb)
     return cf_owner_labels(o->owner, o->run_id, sb->name, cf_clock_unix() + most_s);
 }
 
+static void on_image(void *user, int status, const struct cf_engine_reply *reply,
+                     const struct cf_error *err);
+
+static int
+ask_image(struct cf_sandbox *sb, struct cf_error *err)
+{
+    const struct cf_sandbox_options *o = &sb->options;
+
+    return cf_engine_image_inspect(sb->engine, o->seed_image != NULL ? o->seed_image : o->image_id,
+                                   on_image, sb, &sb->call, err);
+}
+
+/* A nameless image that no container uses is what `docker image prune` takes. */
+static bool
+do_without_seed(struct cf_sandbox *sb)
+{
+    struct cf_error unused = {0};
+
+    if (sb->options.seed_image == NULL)
+        return false;
+    cf_log(sb->log, CF_LOG_WARN, "sandbox", "image %s was removed by somebody; made without it",
+           sb->options.seed_image);
+    free((char *)sb->options.seed_image);
+    sb->options.seed_image = NULL;
+    return !sb->steps.canceled && ask_image(sb, &unused) == 0;
+}
+
 static void
 on_image(void *user, int status, const struct cf_engine_reply *reply,
          const struct cf_error *err)
@@ -108,6 +135,8 @@ on_image(void *user, int status, const struct cf_engine_reply *reply,
     struct cf_sandbox *sb = user;
     struct cf_error own = {0};
 
+    if (status < 0 && err->kind == CF_ERROR_NOT_FOUND && do_without_seed(sb))
+        return;
     if (status < 0 && err->kind == CF_ERROR_NOT_FOUND) {
         cf_error_set(&own, CF_ERROR_NOT_FOUND, err->code, "image %s is not in the engine",
                      sb->options.image_id);
@@ -123,16 +152,13 @@ on_image(void *user, int status, const struct cf_engine_reply *reply,
         json_decref(labels);
         err = &own;
     }
-    settle_call(sb, status, err);
+    cf_row_settle_call(sb, status, err);
 }
 
 static int
 image_start(struct cf_steps *steps, struct cf_error *err)
 {
-    struct cf_sandbox *sb = cf_sandbox_of(steps);
-
-    return cf_engine_image_inspect(sb->engine, sb->options.image_id, on_image, sb, &sb->call,
-                                   err);
+    return ask_image(cf_sandbox_of(steps), err);
 }
 
 /* ---- volumes ------------------------------------------------------------------------- */
@@ -224,7 +250,7 @@ on_looked_up(void *user, int status, const struct cf_engine_reply *reply,
     } else {
         status = -1;
     }
-    settle_call(sb, status, &own);
+    cf_row_settle_call(sb, status, &own);
 }
 
 /* Its answer was lost, or the name is taken (409; Podman: 500): the first try may have been
@@ -256,7 +282,7 @@ on_created(void *user, int status, const struct cf_engine_reply *reply,
         log_warnings(sb, reply->json);
         err = &own;
     }
-    settle_call(sb, status, err);
+    cf_row_settle_call(sb, status, err);
 }
 
 static int
@@ -301,7 +327,7 @@ inspect_start(struct cf_steps *steps, struct cf_error *err)
     if (cf_engine_container_inspect(sb->engine, sb->container_id, on_inspected, sb, &sb->call,
                                     &own) < 0)
         cf_row_part(sb, -1, &own);
-    if (cf_probe_begin(sb, &own) < 0)
+    if (sb->options.seed_image == NULL && cf_probe_begin(sb, &own) < 0)
         sb->row_status = -1, sb->steps.err = own;
     cf_row_part(sb, 0, NULL);
     return 0;
@@ -376,7 +402,7 @@ on_put(void *user, int status, const struct cf_engine_reply *reply, const struct
 
     cf_tar_free(sb->tar);
     sb->tar = NULL;
-    settle_call(sb, status, err);
+    cf_row_settle_call(sb, status, err);
 }
 
 static int
@@ -386,6 +412,10 @@ put_start(struct cf_steps *steps, struct cf_error *err)
     const char *bytes;
     size_t len;
 
+    if (sb->options.seed_image != NULL) {
+        cf_steps_settle(steps, 0);
+        return 0;
+    }
     cf_probe_release(sb);
     if (make_tar(sb, &bytes, &len, err) == 0 &&
         cf_engine_archive_put(sb->engine, sb->container_id, "/", false, bytes, len, on_put, sb,
@@ -504,7 +534,7 @@ on_started(void *user, int status, const struct cf_engine_reply *reply,
         cf_explain_user(sb, &own);
         err = &own;
     }
-    settle_call(sb, status, err);
+    cf_row_settle_call(sb, status, err);
 }
 
 static int
@@ -547,17 +577,26 @@ hello_abort(struct cf_steps *steps)
     cf_steps_settle(steps, -1);
 }
 
+/* clang-format off */
+#define UP_TO_PUT                                                                                     \
+    [CF_ROW_VERIFY] = {"list again", NULL, cf_undo_verify, NULL, 0},                                  \
+    [CF_ROW_IMAGE] = {"inspect image", image_start, NULL, abort_call, 0},                             \
+    [CF_ROW_VOLUMES] = {"create volumes", volumes_start, cf_undo_volumes, cf_row_abort_patiently, 0}, \
+    [CF_ROW_CREATE] = {"create container", create_start, cf_undo_create, cf_row_abort_patiently, 0},  \
+    [CF_ROW_INSPECT] = {"inspect container", inspect_start, NULL, inspect_abort, 0},                  \
+    [CF_ROW_PUT] = {"put cf-init", put_start, NULL, abort_call, 0}
+
 const struct cf_step cf_provision[CF_ROWS] = {
-    [CF_ROW_VERIFY] = {"list again", NULL, cf_undo_verify, NULL, 0},
-    [CF_ROW_IMAGE] = {"inspect image", image_start, NULL, abort_call, 0},
-    [CF_ROW_VOLUMES] = {"create volumes", volumes_start, cf_undo_volumes, abort_patiently, 0},
-    [CF_ROW_CREATE] = {"create container", create_start, cf_undo_create, abort_patiently, 0},
-    [CF_ROW_INSPECT] = {"inspect container", inspect_start, NULL, inspect_abort, 0},
-    [CF_ROW_PUT] = {"put cf-init", put_start, NULL, abort_call, 0},
+    UP_TO_PUT,
     [CF_ROW_ATTACH] = {"attach", attach_start, cf_undo_attach, attach_abort, 0},
     [CF_ROW_WAIT] = {"wait", wait_start, cf_undo_wait, wait_abort, 0},
-    [CF_ROW_START] = {"start container", start_start, cf_undo_start, abort_patiently, 0},
+    [CF_ROW_START] = {"start container", start_start, cf_undo_start, cf_row_abort_patiently, 0},
     [CF_ROW_HELLO] = {"hello", hello_start, NULL, hello_abort, 0},
     [CF_ROW_PROGRAM] = {"check program", cf_content_start, NULL, cf_content_abort, 0},
     [CF_ROW_WORKDIR] = {"working directory", cf_workdir_start, NULL, cf_workdir_abort, 0},
+};
+
+const struct cf_step cf_provision_seed[CF_SEED_ROWS] = {
+    UP_TO_PUT,
+    [CF_ROW_PUT + 1] = {"commit", cf_seed_commit, cf_undo_commit, cf_row_abort_patiently, 0},
 };

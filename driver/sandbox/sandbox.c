@@ -28,6 +28,7 @@ free_options(struct cf_sandbox_options *o)
 {
     free((char *)o->run_id);
     free((char *)o->image_id);
+    free((char *)o->seed_image);
     free((char *)o->entrypoint);
     free((char *)o->working_directory);
     free((char *)o->platform_arch);
@@ -58,8 +59,8 @@ copy_options(struct cf_sandbox_options *to, const struct cf_sandbox_options *fro
              struct cf_error *err)
 {
     *to = *from;
-    to->run_id = to->image_id = to->entrypoint = to->working_directory = to->platform_arch =
-        NULL;
+    to->run_id = to->image_id = to->seed_image = NULL;
+    to->entrypoint = to->working_directory = to->platform_arch = NULL;
     to->env = copy_env(from->env);
     if (to->env == NULL)
         return cf_error_memory(err);
@@ -71,6 +72,7 @@ copy_options(struct cf_sandbox_options *to, const struct cf_sandbox_options *fro
         to->grace_ms = GRACE_MS;
     return cf_str_copy((char **)&to->run_id, from->run_id, err) < 0 ||
                    cf_str_copy((char **)&to->image_id, from->image_id, err) < 0 ||
+                   cf_str_copy((char **)&to->seed_image, from->seed_image, err) < 0 ||
                    cf_str_copy((char **)&to->entrypoint, from->entrypoint, err) < 0 ||
                    cf_str_copy((char **)&to->working_directory, from->working_directory, err) <
                        0 ||
@@ -92,6 +94,7 @@ sandbox_free(struct cf_sandbox *sb)
     json_decref(sb->removed);
     json_decref(sb->left);
     free(sb->container_id);
+    free(sb->seed_image);
     free(sb->entry_resolved);
     free(sb->out);
     free(sb->workdir_real);
@@ -166,7 +169,8 @@ on_steps_done(struct cf_steps *steps)
     uv_timer_stop(&sb->start_timer);
     if (steps->dir == CF_STEPS_DOWN) {
         sb->is_ready = true;
-        watch_disk(sb);
+        if (!sb->options.is_seed)
+            watch_disk(sb);
         if (sb->stream_over) { /* between the last answer and this line */
             cf_demise_begin(sb);
         }
@@ -184,22 +188,19 @@ on_steps_done(struct cf_steps *steps)
 
 /* What a row's undo is called for eyes. */
 static const char *
-undo_name(int row)
+undo_name(const struct cf_step *row)
 {
-    switch (row) {
-    case CF_ROW_START:
+    if (row->undo == cf_undo_start)
         return "stop";
-    case CF_ROW_WAIT:
+    if (row->undo == cf_undo_wait)
         return "end wait";
-    case CF_ROW_ATTACH:
+    if (row->undo == cf_undo_attach)
         return "close stream";
-    case CF_ROW_CREATE:
+    if (row->undo == cf_undo_commit)
+        return "remove image";
+    if (row->undo == cf_undo_create)
         return "remove container";
-    case CF_ROW_VOLUMES:
-        return "remove volumes";
-    default:
-        return "list again";
-    }
+    return row->undo == cf_undo_volumes ? "remove volumes" : "list again";
 }
 
 /* The way up has begun. If nobody asked for it, the cause is told now, not when all is undone.
@@ -223,14 +224,13 @@ on_row(struct cf_steps *steps, const struct cf_step *row, bool entered)
 {
     struct cf_sandbox *sb = cf_sandbox_of(steps);
     bool is_up = steps->dir == CF_STEPS_UP;
-    int at = (int)(row - cf_provision);
 
     if (is_up && entered && sb->up_began_ms == 0)
         begin_way_up(sb);
     if (entered)
         sb->row_began_us = cf_clock_us();
     if (sb->events.on_step != NULL)
-        sb->events.on_step(sb->user, is_up ? undo_name(at) : row->name,
+        sb->events.on_step(sb->user, is_up ? undo_name(row) : row->name,
                            entered ? UINT64_MAX
                                    : (cf_clock_us() - sb->row_began_us + 500) / 1000);
 }
@@ -244,7 +244,7 @@ on_start_timeout(uv_timer_t *timer)
     cf_error_set(&why, CF_ERROR_ENGINE_TIMEOUT, 0,
                  "the sandbox was not up within %llu ms; it was at \"%s\"",
                  (unsigned long long)sb->options.start_timeout_ms,
-                 cf_provision[sb->steps.at].name);
+                 sb->steps.table[sb->steps.at].name);
     cf_error_fix(
         &why,
         "look whether the engine is overloaded, or give it more time with --start-timeout");
@@ -345,7 +345,9 @@ fill(struct cf_sandbox *sb, struct cf_error *err)
     if (sb->link == NULL || sb->removed == NULL || sb->left == NULL ||
         cf_tail_init(&sb->stderr_tail, STDERR_TAIL_BYTES) < 0)
         return cf_error_memory(err);
-    return cf_steps_init(&sb->steps, sb->loop, cf_provision, CF_ROWS, sb->log, err);
+    return sb->options.is_seed
+               ? cf_steps_init(&sb->steps, sb->loop, cf_provision_seed, CF_SEED_ROWS, sb->log, err)
+               : cf_steps_init(&sb->steps, sb->loop, cf_provision, CF_ROWS, sb->log, err);
 }
 
 /* The first row is entered from the loop, so that no callback comes from inside open. */
@@ -422,6 +424,18 @@ const char *
 cf_sandbox_container_id(const struct cf_sandbox *sb)
 {
     return sb->container_id;
+}
+
+const char *
+cf_sandbox_seed_image(const struct cf_sandbox *sb)
+{
+    return sb->seed_image;
+}
+
+const char *
+cf_sandbox_seed_workdir(const struct cf_sandbox *sb)
+{
+    return sb->plan.working_directory;
 }
 
 json_t *

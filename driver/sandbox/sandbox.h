@@ -39,6 +39,13 @@ struct cf_sandbox_options {
     uint64_t start_timeout_ms;           /* provision to hello */
     const void *init_program;            /* the cf-init binary; static storage */
     size_t init_program_len;
+    /* A seed is never started: cf-init is put into its container, which becomes an image, and
+     * on_ready says that it is there. seed_image: such an image of image_id's, or NULL; copied.
+     * The sandbox is made from it, with the seed's working_directory: what the seed's way down
+     * has looked at is not looked at again, and nothing needs to be put in. When somebody has
+     * removed it, image_id serves. */
+    bool is_seed;
+    const char *seed_image;
     const struct cf_log *log;
 };
 
@@ -91,6 +98,10 @@ const char *cf_sandbox_working_directory(const struct cf_sandbox *sandbox); /* t
 /* PATH of the image's environment; NULL: it has none, or the sandbox was not planned yet. */
 const char *cf_sandbox_search_path(const struct cf_sandbox *sandbox);
 const char *cf_sandbox_container_id(const struct cf_sandbox *sandbox); /* NULL before create */
+/* Of a seed that is ready: its image, and the working directory that seeded sandboxes are to name.
+ * Both borrowed until closed; the image goes with the seed, so what is made from it goes before. */
+const char *cf_sandbox_seed_image(const struct cf_sandbox *sandbox);
+const char *cf_sandbox_seed_workdir(const struct cf_sandbox *sandbox);
 /* What is in force, from inspect, for the result: {"network":"none","cap_drop":[...],...}. New
  * reference; NULL before the container was inspected. The same for the limits. */
 json_t *cf_sandbox_isolation(const struct cf_sandbox *sandbox);

@@ -199,8 +199,8 @@ cf_undo_attach(struct cf_steps *steps, struct cf_error *err)
 
 /* ---- removal ------------------------------------------------------------------------- */
 
-static void
-tell_removed(struct cf_sandbox *sb, const char *kind, const char *id, const char *name)
+void
+cf_teardown_tell_removed(struct cf_sandbox *sb, const char *kind, const char *id, const char *name)
 {
     (void)json_array_append_new(sb->removed, cf_resource_json(kind, id, name));
 }
@@ -215,6 +215,12 @@ on_removal_overdue(uv_timer_t *timer)
         cf_engine_call_cancel(sb->volumes[i].call);
 }
 
+void
+cf_teardown_bound_calls(struct cf_sandbox *sb, uint64_t ms)
+{
+    wait_at_most(sb, ms, on_removal_overdue);
+}
+
 /* A failure is left to the sweep, which tries again and says why in the end. */
 static void
 on_container_removed(void *user, int status, const struct cf_engine_reply *reply,
@@ -226,7 +232,7 @@ on_container_removed(void *user, int status, const struct cf_engine_reply *reply
     sb->call = NULL;
     uv_timer_stop(&sb->work_timer);
     if (status == 0 && reply->http_status != 404)
-        tell_removed(sb, "container", id, sb->name);
+        cf_teardown_tell_removed(sb, "container", id, sb->name);
     if (status == 0 && (reply->http_status != 404 || !sb->create_uncertain))
         sb->container_removed = true;
     if (status < 0)
@@ -260,7 +266,7 @@ on_volume_removed(void *user, int status, const struct cf_engine_reply *reply,
 
     slot->call = NULL;
     if (status == 0 && reply->http_status != 404)
-        tell_removed(sb, "volume", name, name);
+        cf_teardown_tell_removed(sb, "volume", name, name);
     if (status == 0 || err->kind == CF_ERROR_NOT_FOUND)
         slot->is_removed = true;
     cf_row_part(sb, 0, NULL);
@@ -404,7 +410,7 @@ on_swept(void *user, const struct cf_teardown *result)
 static bool
 is_anything_uncertain(const struct cf_sandbox *sb)
 {
-    bool is_uncertain = sb->create_uncertain;
+    bool is_uncertain = sb->create_uncertain || sb->commit_uncertain;
 
     for (size_t i = 0; i < sb->plan.volume_count; i++)
         is_uncertain = is_uncertain || sb->volumes[i].is_uncertain;

@@ -39,6 +39,23 @@ wait $running
 check "a sandbox removed by somebody costs at most its own run" last '.ok >= 39 and .failed <= 1'
 audit "removed by somebody"
 
+# A pool of many runs puts cf-init into an image of its own, once. Somebody's prune may take that away.
+seeds() { engine "/images/json?all=1&filters=%7B%22label%22%3A%5B%22com.checkfu.runner.sandbox%22%5D%7D" |
+    jq -r '.[] | select(.Labels["com.checkfu.runner.sandbox"] | startswith("cfrunner-")) | .Id'; }
+has_seed() { [ "$(seeds | grep -c .)" = 1 ]; }
+pool "$RELEASE" "$(options acp-harness '{"seed_after":2}')" '{"text":"hello"}' runs=16 at_once=1 & running=$!
+check "after some sandboxes there is an image with cf-init in it" await has_seed
+seed=$(seeds) # which can only be taken while no sandbox stands on it
+taken() { curl -s -o /dev/null -w '%{http_code}' --unix-socket "${DOCKER_HOST#unix://}" -X DELETE "http://d/v1.41/images/$seed?force=1" | grep -q 200; }
+for ((i = 0; i < 1500; i++)); do taken && break; sleep 0.01; done
+check "somebody removes it" test "$i" -lt 1500
+wait $running
+check "no run knows of either" last '.ok == 16 and .teardown_proven'
+audit "a seed"
+pool "$RELEASE" "$(options acp-harness '{"seed_after":0}')" '{"text":"hello"}' runs=6 at_once=3 & running=$!
+never=1; while kill -0 $running 2>/dev/null; do has_seed && never=0; sleep 0.05; done; wait $running
+check "seed_after 0: none is made" test $never = 1
+
 # A clean stop, in the middle of turns and with warm sandboxes standing.
 "$B/tests/examples/pool" "$FAULTY" "$(options fault '{"warm":2}')" '{"text":"hello"}' runs=20 at_once=3 >"$WORK/out" 2>"$WORK/err" & running=$!
 await count_is 5

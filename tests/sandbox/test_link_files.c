@@ -96,10 +96,20 @@ START_TEST(a_file_goes_in_and_comes_out_the_same)
     ck_assert_uint_eq(ask.bytes.len, len);
     ck_assert_int_eq(memcmp(ask.bytes.data, bytes, len), 0);
     ASK(&box, &ask,
+        cf_link_read_head(box.link, box.ns.folder, "a/b/c/file", 8192, ask_bytes, ask_done, &ask,
+                          &err_));
+    ck_assert_msg(ask.status == 0, "%s", ask.err.text);
+    ck_assert_uint_eq(ask.bytes.len, 8192); /* of a file that is larger, and no byte more */
+    ck_assert_int_eq(memcmp(ask.bytes.data, bytes, 8192), 0);
+    ASK(&box, &ask,
         cf_link_write_file(box.link, box.ns.folder, "a/b/c/file", 0600, "short", 5, ask_done,
                            &ask, &err_));
     ASK(&box, &ask,
         cf_link_read_file(box.link, box.ns.folder, "a/b/c/file", 5, ask_bytes, ask_done, &ask,
+                          &err_));
+    ck_assert_uint_eq(ask.bytes.len, 5);
+    ASK(&box, &ask,
+        cf_link_read_head(box.link, box.ns.folder, "a/b/c/file", 8192, ask_bytes, ask_done, &ask,
                           &err_));
     ck_assert_uint_eq(ask.bytes.len, 5);
     ASK(&box, &ask,
