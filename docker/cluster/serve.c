@@ -14,8 +14,9 @@
 #include "ledger.h"
 
 #include "base/clock.h"
+#include "base/str.h"
 #include "json/json.h"
-#include "loop/http_server.h"
+#include "loop/http_listener.h"
 
 #include <signal.h>
 #include <sodium.h>
@@ -28,30 +29,20 @@ enum { CONNS_MOST = 256, TICK_MS = 250, SILENCE_MS = 60000, LINGER_MS = 3000 };
 
 struct coordinator {
     uv_loop_t loop;
-    uv_tcp_t listener;
+    struct cf_http_listener *listener;
     uv_timer_t timer;
     uv_signal_t signals[2];
     struct ledger ledger;
     const char *token;
     uint64_t began_ms, over_ms, deadline_ms;
-    struct conn *conns;
-    unsigned conn_count;
     bool is_ending, is_late, is_stopped;
 };
 
 typedef void verb_fn(struct coordinator *boss, struct cf_http_conn *http, const json_t *body);
 
-struct conn {
-    struct coordinator *boss;
+struct exchange {
     verb_fn *verb; /* what the body that is coming is for */
-    struct conn *next;
-    uv_tcp_t tcp;
-    uv_write_t write;
-    struct cf_http_conn *http;
     struct cf_buf body;
-    bool is_writing, is_closing, wants_close;
-    uint64_t moved, moved_ms;
-    char in[16 * 1024], out[64 * 1024];
 };
 
 /* ---- what is asked --------------------------------------------------------------------- */
@@ -136,21 +127,24 @@ tell_state(struct coordinator *boss, struct cf_http_conn *http)
 static void
 on_request(void *user, struct cf_http_conn *http, const struct cf_http_request *request)
 {
-    struct conn *conn = user;
+    struct exchange *exchange = calloc(1, sizeof *exchange);
+    struct coordinator *boss = user;
 
-    cf_buf_reset(&conn->body);
-    if (!is_authorized(conn->boss, cf_http_header(http, "authorization")))
+    cf_http_conn_set_user(http, exchange);
+    if (exchange == NULL)
+        reply(http, 500, "", 0);
+    else if (!is_authorized(boss, cf_http_header(http, "authorization")))
         reply(http, 401, "", 0);
     else if (strcmp(request->method, "GET") == 0 && strcmp(request->path, "/state") == 0)
-        tell_state(conn->boss, http);
+        tell_state(boss, http);
     else if (strcmp(request->method, "POST") != 0)
         reply(http, 405, "", 0);
     else if (strcmp(request->path, "/lease") == 0)
-        conn->verb = lease;
+        exchange->verb = lease;
     else if (strcmp(request->path, "/renew") == 0)
-        conn->verb = renew;
+        exchange->verb = renew;
     else if (strcmp(request->path, "/result") == 0)
-        conn->verb = take_result;
+        exchange->verb = take_result;
     else
         reply(http, 404, "", 0);
 }
@@ -158,9 +152,9 @@ on_request(void *user, struct cf_http_conn *http, const struct cf_http_request *
 static int
 on_body(void *user, struct cf_http_conn *http, const char *bytes, size_t len)
 {
-    struct conn *conn = user;
+    struct exchange *exchange = cf_http_conn_get_user(http);
 
-    if (cf_buf_add(&conn->body, bytes, len) == 0)
+    if (cf_buf_add(&exchange->body, bytes, len) == 0)
         return 0;
     reply(http, 500, "", 0);
     return -1;
@@ -170,156 +164,45 @@ static void
 on_complete(void *user, struct cf_http_conn *http)
 {
     static const struct cf_json_limits limits = {.bytes = CLUSTER_BODY_MOST, .depth = 64};
-    struct conn *conn = user;
+    struct exchange *exchange = cf_http_conn_get_user(http);
     struct cf_error err = {0};
-    json_t *body = cf_json_parse(conn->body.data != NULL ? conn->body.data : "", conn->body.len,
-                                 &limits, &err);
+    json_t *body = cf_json_parse(exchange->body.data != NULL ? exchange->body.data : "",
+                                 exchange->body.len, &limits, &err);
 
     if (body == NULL)
         reply(http, 400, err.text, strlen(err.text));
     else
-        conn->verb(conn->boss, http, body);
+        exchange->verb(user, http, body);
     json_decref(body);
-    cf_buf_release(&conn->body);
 }
 
 static void
-on_nothing(void *user, struct cf_http_conn *http)
+on_drain(void *user, struct cf_http_conn *http)
 {
-    /* an exchange has ended, or its peer is gone: nothing is held for it */
+    /* an answer is given whole */
+}
+
+static void
+on_over(void *user, struct cf_http_conn *http)
+{
+    struct exchange *exchange = cf_http_conn_get_user(http);
+
+    if (exchange != NULL)
+        cf_buf_release(&exchange->body);
+    free(exchange);
 }
 
 static const struct cf_http_handler handler = {.on_request = on_request,
                                                .on_body = on_body,
                                                .on_complete = on_complete,
-                                               .on_drain = on_nothing,
-                                               .on_abort = on_nothing};
+                                               .on_drain = on_drain,
+                                               .on_done = on_over,
+                                               .on_abort = on_over};
 
-/* ---- a connection ---------------------------------------------------------------------- */
-
-static void
-on_tcp_closed(uv_handle_t *handle)
+static struct cf_http_conn *
+accept_conn(void *user, const struct cf_http_io *io, void *io_user)
 {
-    struct conn *conn = handle->data, **at = &conn->boss->conns;
-
-    while (*at != conn)
-        at = &(*at)->next;
-    *at = conn->next;
-    conn->boss->conn_count--;
-    cf_http_conn_free(conn->http);
-    cf_buf_release(&conn->body);
-    free(conn);
-}
-
-static void
-conn_close(struct conn *conn)
-{
-    if (conn->is_closing)
-        return;
-    conn->is_closing = true;
-    uv_close((uv_handle_t *)&conn->tcp, on_tcp_closed);
-}
-
-static void
-on_write(uv_write_t *request, int status)
-{
-    struct conn *conn = request->data;
-
-    conn->is_writing = false;
-    if (conn->is_closing)
-        return;
-    if (status < 0 || conn->wants_close)
-        conn_close(conn);
-    else
-        cf_http_conn_writable(conn->http);
-}
-
-static size_t
-io_write(void *user, const char *bytes, size_t len)
-{
-    struct conn *conn = user;
-    uv_buf_t buf;
-
-    if (conn->is_writing || conn->is_closing)
-        return 0;
-    len = len < sizeof conn->out ? len : sizeof conn->out;
-    memcpy(conn->out, bytes, len);
-    buf = uv_buf_init(conn->out, (unsigned)len);
-    conn->write.data = conn;
-    if (uv_write(&conn->write, (uv_stream_t *)&conn->tcp, &buf, 1, on_write) != 0)
-        return 0; /* the read side says why */
-    conn->is_writing = true;
-    return len;
-}
-
-static void
-io_shutdown(void *user)
-{
-    struct conn *conn = user;
-
-    if (conn->is_writing)
-        conn->wants_close = true;
-    else
-        conn_close(conn);
-}
-
-static void
-io_reset(void *user)
-{
-    conn_close(user);
-}
-
-static void
-io_consumed(void *user, size_t len)
-{
-    /* every read is dealt with at once */
-}
-
-static const struct cf_http_io io = {io_write, io_shutdown, io_reset, io_consumed, NULL};
-
-static void
-on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
-{
-    struct conn *conn = handle->data;
-
-    *buf = uv_buf_init(conn->in, sizeof conn->in);
-}
-
-static void
-on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
-{
-    struct conn *conn = stream->data;
-
-    if (n > 0)
-        cf_http_conn_feed(conn->http, buf->base, (size_t)n);
-    else if (n == UV_EOF)
-        cf_http_conn_eof(conn->http);
-    else if (n < 0)
-        cf_http_conn_gone(conn->http);
-    if (n < 0)
-        conn_close(conn);
-}
-
-static void
-on_connection(uv_stream_t *listener, int status)
-{
-    struct coordinator *boss = listener->data;
-    struct conn *conn = status == 0 ? calloc(1, sizeof *conn) : NULL;
-
-    if (conn == NULL)
-        return;
-    conn->boss = boss;
-    conn->next = boss->conns;
-    boss->conns = conn;
-    boss->conn_count++;
-    conn->moved_ms = cf_clock_ms();
-    (void)uv_tcp_init(&boss->loop, &conn->tcp);
-    conn->tcp.data = conn;
-    conn->http = cf_http_conn_new(&io, conn, &handler, conn, CLUSTER_BODY_MOST);
-    if (uv_accept(listener, (uv_stream_t *)&conn->tcp) != 0 || conn->http == NULL ||
-        boss->conn_count > CONNS_MOST ||
-        uv_read_start((uv_stream_t *)&conn->tcp, on_alloc, on_read) != 0)
-        conn_close(conn);
+    return cf_http_conn_new(io, io_user, &handler, user, CLUSTER_BODY_MOST);
 }
 
 /* ---- the course of it ------------------------------------------------------------------ */
@@ -327,28 +210,10 @@ on_connection(uv_stream_t *listener, int status)
 static void
 end(struct coordinator *boss)
 {
-    uv_close((uv_handle_t *)&boss->listener, NULL);
+    cf_http_listener_close(boss->listener, NULL, NULL);
     uv_close((uv_handle_t *)&boss->timer, NULL);
     for (int i = 0; i < 2; i++)
         uv_close((uv_handle_t *)&boss->signals[i], NULL);
-    for (struct conn *conn = boss->conns; conn != NULL; conn = conn->next)
-        conn_close(conn);
-}
-
-static void
-expire(struct coordinator *boss, uint64_t now)
-{
-    struct conn *conn = boss->conns, *next;
-
-    for (; conn != NULL; conn = next) {
-        uint64_t moved = cf_http_conn_moved(conn->http);
-        next = conn->next;
-        if (moved != conn->moved)
-            conn->moved_ms = now;
-        conn->moved = moved;
-        if (now - conn->moved_ms >= SILENCE_MS && !conn->is_closing)
-            cf_http_conn_expire(conn->http);
-    }
 }
 
 /* When it is over, workers that still ask are told so, for a moment. */
@@ -359,7 +224,6 @@ on_tick(uv_timer_t *timer)
     uint64_t now = cf_clock_ms();
 
     ledger_tick(&boss->ledger, now);
-    expire(boss, now);
     if (boss->deadline_ms > 0 && now - boss->began_ms >= boss->deadline_ms && !boss->is_ending)
         boss->is_late = boss->is_ending = true;
     if (ledger_is_over(&boss->ledger))
@@ -402,26 +266,26 @@ read_items(struct ledger *ledger, const char *path)
 }
 
 static int
-listen_at(struct coordinator *boss, const char *address)
+listen_at(struct coordinator *boss, const char *address, struct cf_error *err)
 {
     const char *colon = strrchr(address, ':');
-    struct sockaddr_storage bound;
-    struct sockaddr_in at;
-    int size = sizeof bound;
+    struct cf_http_listener_options port = {.most_conns = CONNS_MOST,
+                                            .idle_ms = SILENCE_MS,
+                                            .accept = accept_conn,
+                                            .user = boss};
+    uint64_t number;
     char host[64];
 
-    if (colon == NULL || (size_t)(colon - address) >= sizeof host)
-        return -1;
+    if (colon == NULL || (size_t)(colon - address) >= sizeof host ||
+        !cf_parse_u64(colon + 1, 0, 65535, &number))
+        return cf_error_set(err, CF_ERROR_CONFIG, 0, "%s is no ADDRESS:PORT", address);
     snprintf(host, sizeof host, "%.*s", (int)(colon - address), address);
-    if (uv_ip4_addr(host, atoi(colon + 1), &at) != 0 ||
-        uv_tcp_init(&boss->loop, &boss->listener) != 0 ||
-        uv_tcp_bind(&boss->listener, (const struct sockaddr *)&at, 0) != 0 ||
-        uv_listen((uv_stream_t *)&boss->listener, 128, on_connection) != 0 ||
-        uv_tcp_getsockname(&boss->listener, (struct sockaddr *)&bound, &size) != 0)
+    port.address = host;
+    port.port = (uint16_t)number;
+    if (cf_http_listener_open(&boss->loop, &port, &boss->listener, err) < 0)
         return -1;
-    boss->listener.data = boss;
     fprintf(stderr, "cfrunner-pool: %zu items at %s:%u\n", boss->ledger.count, host,
-            ntohs(((struct sockaddr_in *)&bound)->sin_port));
+            cf_http_listener_port(boss->listener));
     return 0;
 }
 
@@ -443,6 +307,7 @@ int
 serve(const struct serve_options *options)
 {
     static struct coordinator boss;
+    struct cf_error err = {0};
     int code = 2;
 
     boss.ledger.lease_ms = options->lease_ms;
@@ -453,8 +318,8 @@ serve(const struct serve_options *options)
     if (sodium_init() < 0 || uv_loop_init(&boss.loop) < 0)
         return 2;
     if (read_items(&boss.ledger, options->items) == 0) {
-        if (listen_at(&boss, options->address) < 0) {
-            fprintf(stderr, "cfrunner-pool: cannot listen at %s\n", options->address);
+        if (listen_at(&boss, options->address, &err) < 0) {
+            fprintf(stderr, "cfrunner-pool: %s\n", err.text);
         } else {
             for (int i = 0; i < 2; i++) {
                 (void)uv_signal_init(&boss.loop, &boss.signals[i]);

@@ -505,7 +505,7 @@ begin(struct exchange *ex)
 static void
 on_request(void *user, struct cf_http_conn *http, const struct cf_http_request *request)
 {
-    struct cf_registry *registry = ((struct cf_registry_conn *)user)->registry;
+    struct cf_registry *registry = user;
     struct exchange *ex = calloc(1, sizeof *ex);
 
     if (ex == NULL) {

@@ -6,7 +6,7 @@
 #define CF_REGISTRY_IMPL_H
 
 #include "base/buf.h"
-#include "loop/http_server.h"
+#include "loop/http_listener.h"
 #include "registry/file.h"
 #include "registry/registry.h"
 
@@ -22,9 +22,7 @@
 #define CF_REGISTRY_MANIFEST_BYTES (4u * 1024 * 1024)
 #define CF_REGISTRY_NAME 255u
 #define CF_REGISTRY_TAG 128u
-#define CF_REGISTRY_IDLE_MS 120000u /* a connection that says nothing for so long is closed \
-                                     */
-#define CF_REGISTRY_LINGER_MS 5000u /* so long after our end of it */
+#define CF_REGISTRY_IDLE_MS 120000u /* a connection over which nothing moves for so long is closed */
 
 /* ---- what was pushed ----------------------------------------------------------------- */
 
@@ -58,22 +56,19 @@ struct cf_tag {
 
 struct cf_registry {
     uv_loop_t *loop;
-    uv_tcp_t listener;
-    uv_timer_t timer;
-    uint16_t port;
+    struct cf_http_listener *listener; /* NULL: closed, and its connections with it */
     char *directory;
     char *authorization; /* what good credentials look like; NULL: none asked for */
     uint64_t max_total_bytes, total_bytes, requests;
     const struct cf_log *log;
 
-    TAILQ_HEAD(, cf_registry_conn) conns;
     TAILQ_HEAD(, cf_upload) uploads;
     TAILQ_HEAD(, cf_blob) blobs;
     TAILQ_HEAD(, cf_manifest) manifests;
     TAILQ_HEAD(, cf_tag) tags;
-    unsigned conn_count, upload_count, blob_count, manifest_count, tag_count;
-    unsigned handles_open, files_open;
-    bool is_closing, is_swept;
+    unsigned upload_count, blob_count, manifest_count, tag_count;
+    unsigned files_open;
+    bool is_closing;
     void (*on_closed)(void *user);
     void *closed_user;
 };
@@ -131,22 +126,6 @@ bool cf_registry_is_tag(const char *text);
  */
 bool cf_registry_query(const char *query, const char *name, char *ret_value, size_t size);
 
-/* ---- a connection and its exchange --------------------------------------------------- */
-
-struct cf_registry_conn {
-    TAILQ_ENTRY(cf_registry_conn) link;
-    struct cf_registry *registry;
-    uv_tcp_t tcp;
-    uv_write_t write;
-    uv_shutdown_t shutdown;
-    struct cf_http_conn *http;
-    uint64_t last_ms;
-    size_t unconsumed;
-    char *pending; /* of the write in flight */
-    bool is_reading, is_writing, is_shut, is_eof, is_closing, wants_shutdown;
-    char in[64 * 1024];
-};
-
-extern const struct cf_http_handler cf_exchange_handler; /* user: struct cf_registry_conn */
+extern const struct cf_http_handler cf_exchange_handler; /* user: struct cf_registry */
 
 #endif

@@ -9,6 +9,7 @@
  * --quiet: none), and serves until SIGTERM or SIGINT.
  */
 #include "base/str.h"
+#include "loop/http_listener.h"
 #include "relay/relay.h"
 
 #include <curl/curl.h>
@@ -26,7 +27,7 @@ static const struct cf_relay_dialect table[] = {
 
 struct program {
     uv_loop_t loop;
-    uv_tcp_t listener;
+    struct cf_http_listener *listener;
     uv_signal_t term, interrupt;
     struct cf_relay *relay;
     struct cf_relay_options options;
@@ -35,132 +36,16 @@ struct program {
     uint64_t port;
 };
 
-struct conn {
-    struct program *program;
-    uv_tcp_t tcp;
-    uv_write_t write;
-    struct cf_http_conn *http;
-    bool is_writing, is_closing, is_ending; /* is_ending: close when the write is out */
-    char in[64 * 1024], out[64 * 1024];
-};
-
-static void
-on_conn_closed(uv_handle_t *handle)
+static struct cf_http_conn *
+accept_conn(void *user, const struct cf_http_io *io, void *io_user)
 {
-    free(handle->data);
+    return cf_relay_accept(((struct program *)user)->relay, io, io_user);
 }
 
 static void
-conn_close(struct conn *conn)
+forget_conn(void *user, struct cf_http_conn *http)
 {
-    if (conn->is_closing)
-        return;
-    conn->is_closing = true;
-    cf_relay_forget(conn->program->relay, conn->http);
-    uv_close((uv_handle_t *)&conn->tcp, on_conn_closed);
-}
-
-static void
-on_write(uv_write_t *req, int status)
-{
-    struct conn *conn = req->data;
-
-    conn->is_writing = false;
-    if (conn->is_closing)
-        return;
-    if (status < 0 || conn->is_ending)
-        conn_close(conn);
-    else
-        cf_http_conn_writable(conn->http);
-}
-
-static size_t
-io_write(void *user, const char *bytes, size_t len)
-{
-    struct conn *conn = user;
-    uv_buf_t buf;
-    int now;
-
-    if (conn->is_writing || conn->is_closing)
-        return 0;
-    len = len < sizeof conn->out ? len : sizeof conn->out;
-    buf = uv_buf_init((char *)bytes, (unsigned)len);
-    now = uv_try_write((uv_stream_t *)&conn->tcp, &buf, 1);
-    if (now > 0)
-        return (size_t)now; /* mostly the socket has room */
-    memcpy(conn->out, bytes, len);
-    buf = uv_buf_init(conn->out, (unsigned)len);
-    conn->write.data = conn;
-    if (uv_write(&conn->write, (uv_stream_t *)&conn->tcp, &buf, 1, on_write) != 0)
-        return 0; /* the read side says why */
-    conn->is_writing = true;
-    return len;
-}
-
-static void
-io_shutdown(void *user)
-{
-    struct conn *conn = user;
-
-    if (conn->is_writing)
-        conn->is_ending = true;
-    else
-        conn_close(conn);
-}
-
-static void
-io_reset(void *user)
-{
-    conn_close(user);
-}
-
-static void
-io_consumed(void *user, size_t len)
-{
-}
-
-static const struct cf_http_io io = {io_write, io_shutdown, io_reset, io_consumed, NULL};
-
-static void
-on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
-{
-    struct conn *conn = handle->data;
-
-    *buf = uv_buf_init(conn->in, sizeof conn->in);
-}
-
-static void
-on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
-{
-    struct conn *conn = stream->data;
-
-    if (n > 0) {
-        cf_http_conn_feed(conn->http, buf->base, (size_t)n);
-    } else if (n == UV_EOF) {
-        (void)uv_read_stop(stream);
-        cf_http_conn_eof(conn->http);
-    } else if (n < 0) {
-        conn_close(conn);
-    }
-}
-
-static void
-on_connection(uv_stream_t *listener, int status)
-{
-    struct program *program = listener->data;
-    struct conn *conn = calloc(1, sizeof *conn);
-
-    if (conn == NULL)
-        abort();
-    conn->program = program;
-    conn->tcp.data = conn;
-    (void)uv_tcp_init(&program->loop, &conn->tcp);
-    conn->http = cf_relay_accept(program->relay, &io, conn);
-    if (uv_accept(listener, (uv_stream_t *)&conn->tcp) != 0 || conn->http == NULL)
-        conn_close(conn);
-    (void)uv_tcp_nodelay(&conn->tcp, 1); /* as the door has it */
-    if (!conn->is_closing)
-        (void)uv_read_start((uv_stream_t *)&conn->tcp, on_alloc, on_read);
+    cf_relay_forget(((struct program *)user)->relay, http);
 }
 
 static void
@@ -181,14 +66,19 @@ on_relay_closed(void *user)
 }
 
 static void
+on_listener_closed(void *user)
+{
+    cf_relay_close(((struct program *)user)->relay, on_relay_closed, NULL);
+}
+
+static void
 on_signal(uv_signal_t *handle, int number)
 {
     struct program *program = handle->data;
 
     uv_close((uv_handle_t *)&program->term, NULL);
     uv_close((uv_handle_t *)&program->interrupt, NULL);
-    uv_close((uv_handle_t *)&program->listener, NULL);
-    cf_relay_close(program->relay, on_relay_closed, NULL);
+    cf_http_listener_close(program->listener, on_listener_closed, program);
 }
 
 static int
@@ -229,25 +119,22 @@ read_arguments(int argc, char **argv, struct program *program)
     return optind == argc && program->turn.prompt_nonce && program->turn.answer_nonce ? 0 : -1;
 }
 
-static void
-listen_and_tell(struct program *program)
+static int
+listen_and_tell(struct program *program, struct cf_error *err)
 {
-    struct sockaddr_storage address;
-    int size = sizeof address;
-    struct sockaddr_in local;
+    struct cf_http_listener_options port = {.address = "127.0.0.1",
+                                            .port = (uint16_t)program->port,
+                                            .most_conns = 1024,
+                                            .accept = accept_conn,
+                                            .forget = forget_conn,
+                                            .user = program};
 
-    (void)uv_tcp_init(&program->loop, &program->listener);
-    program->listener.data = program->term.data = program->interrupt.data = program;
-    (void)uv_ip4_addr("127.0.0.1", (int)program->port, &local);
-    if (uv_tcp_bind(&program->listener, (const struct sockaddr *)&local, 0) != 0 ||
-        uv_listen((uv_stream_t *)&program->listener, 128, on_connection) != 0 ||
-        uv_tcp_getsockname(&program->listener, (struct sockaddr *)&address, &size) != 0) {
-        fprintf(stderr, "relay: cannot listen\n");
-        exit(1);
-    }
-    printf("127.0.0.1:%u %s\n", ntohs(((struct sockaddr_in *)&address)->sin_port),
+    if (cf_http_listener_open(&program->loop, &port, &program->listener, err) < 0)
+        return -1;
+    printf("127.0.0.1:%u %s\n", cf_http_listener_port(program->listener),
            cf_relay_token(program->relay));
     fflush(stdout);
+    return 0;
 }
 
 int
@@ -276,12 +163,13 @@ main(int argc, char **argv)
     program.options.upstream_count = program.upstream.url != NULL;
     curl_global_init(CURL_GLOBAL_DEFAULT);
     if (uv_loop_init(&program.loop) != 0 ||
-        cf_relay_open(&program.loop, &program.options, &program.relay, &err) < 0) {
+        cf_relay_open(&program.loop, &program.options, &program.relay, &err) < 0 ||
+        listen_and_tell(&program, &err) < 0) {
         fprintf(stderr, "relay: %s\n", err.text);
         return 1;
     }
     cf_relay_turn_begin(program.relay, &program.turn);
-    listen_and_tell(&program);
+    program.term.data = program.interrupt.data = &program;
     (void)uv_signal_init(&program.loop, &program.term);
     (void)uv_signal_init(&program.loop, &program.interrupt);
     (void)uv_signal_start(&program.term, on_signal, SIGTERM);
