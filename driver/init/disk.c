@@ -3,7 +3,8 @@
  * counted, in slices of a few milliseconds: files of the watched folders that changed since
  * the sandbox started (the image's own are older; their status time cannot be set back), what
  * /tmp holds, and files that have no name any more but are still open. The space left on the
- * disk, although others share it, tells when to hurry.
+ * disk, although others share it, tells when to hurry, and whether what a process left behind when it
+ * ended may be too much: then its end is told after one more pass.
  *
  * Not seen: files without a name that are only mapped, or held by a process that made itself
  * undumpable.
@@ -30,11 +31,13 @@
 #define SLICE_GAP_MS 50
 #define HURRY_SLICE_US 10000
 #define HURRY_GAP_MS 15
+#define LAST_LOOK_MS 1000
 
 struct folder {
     char *path;
     dev_t device;
     ino_t inode;
+    uint64_t free_before, free_then; /* when the pass going on began; when the last whole one did */
 };
 
 struct cf_disk {
@@ -50,7 +53,8 @@ struct cf_disk {
     } seen[SEEN_MAX];
     unsigned seen_count;
     dev_t tmp_device; /* 0: /tmp is no tmpfs */
-    uint64_t next_ms, pass_due_ms, free_before;
+    uint64_t tmp_before, tmp_then;
+    uint64_t next_ms, pass_due_ms;
 };
 
 static uint64_t
@@ -109,17 +113,17 @@ step_folders(struct cf_init *init)
 
 /* ---- /tmp --------------------------------------------------------------------------- */
 
-static void
-count_tmp(struct cf_disk *disk)
+static uint64_t
+tmp_bytes(dev_t *ret_device)
 {
     struct statfs fs;
     struct stat info;
 
-    disk->tmp_device = 0;
+    *ret_device = 0;
     if (statfs("/tmp", &fs) < 0 || fs.f_type != TMPFS_MAGIC || stat("/tmp", &info) < 0)
-        return; /* then it is part of the layer */
-    disk->tmp_device = info.st_dev;
-    disk->so_far += (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+        return 0; /* then it is part of the layer */
+    *ret_device = info.st_dev;
+    return (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
 }
 
 /* ---- open files without a name ------------------------------------------------------ */
@@ -202,26 +206,53 @@ step_nameless(struct cf_disk *disk)
 /* ---- passes ------------------------------------------------------------------------- */
 
 static uint64_t
-free_space(const struct cf_disk *disk)
+free_space(const struct folder *folder)
 {
     struct statfs fs;
 
-    if (disk->folder_count == 0 || statfs(disk->folders[0].path, &fs) < 0)
-        return 0;
-    return (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
+    return statfs(folder->path, &fs) < 0 ? 0 : (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
+}
+
+/* What the disks lost since the last whole pass began, or the one going on. One that holds several folders
+ * counts for each. */
+static uint64_t
+lost(const struct cf_disk *disk, bool since_whole)
+{
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < disk->folder_count; i++) {
+        const struct folder *folder = &disk->folders[i];
+        uint64_t then = since_whole ? folder->free_then : folder->free_before;
+        uint64_t now = free_space(folder);
+        sum += now < then ? then - now : 0;
+    }
+    return sum;
+}
+
+static void
+end_pass(struct cf_disk *disk)
+{
+    cf_walk_free(disk->walk);
+    if (disk->proc != NULL)
+        closedir(disk->proc);
+    if (disk->fds != NULL)
+        closedir(disk->fds);
+    disk->walk = NULL;
+    disk->proc = disk->fds = NULL;
+    disk->is_passing = false;
 }
 
 static void
 begin_pass(struct cf_disk *disk)
 {
     disk->is_passing = true;
-    disk->so_far = 0;
     disk->at = 0;
     disk->seen_count = 0;
     memset(disk->seen, 0, sizeof disk->seen);
-    disk->free_before = free_space(disk);
+    for (unsigned i = 0; i < disk->folder_count; i++)
+        disk->folders[i].free_before = free_space(&disk->folders[i]);
     disk->is_hurried = false;
-    count_tmp(disk);
+    disk->so_far = disk->tmp_before = tmp_bytes(&disk->tmp_device);
     disk->proc = opendir("/proc");
 }
 
@@ -242,6 +273,16 @@ tell_when_over(struct cf_init *init)
 }
 
 static void
+keep_pass(struct cf_disk *disk)
+{
+    end_pass(disk);
+    disk->used = disk->so_far;
+    disk->tmp_then = disk->tmp_before;
+    for (unsigned i = 0; i < disk->folder_count; i++)
+        disk->folders[i].free_then = disk->folders[i].free_before;
+}
+
+static void
 do_slice(struct cf_init *init)
 {
     struct cf_disk *disk = init->disk;
@@ -250,8 +291,7 @@ do_slice(struct cf_init *init)
     for (unsigned i = 1; i % 32 != 0 || cf_clock_us() < until_us; i++) {
         if (step_folders(init) || step_nameless(disk))
             continue;
-        disk->is_passing = false;
-        disk->used = disk->so_far;
+        keep_pass(disk);
         disk->pass_due_ms = cf_clock_ms() + REST_MS;
         break;
     }
@@ -262,9 +302,7 @@ do_slice(struct cf_init *init)
 static bool
 is_filling(const struct cf_disk *disk)
 {
-    uint64_t now = free_space(disk);
-
-    return now < disk->free_before && disk->free_before - now > disk->limit / 8;
+    return lost(disk, false) > disk->limit / 8;
 }
 
 int64_t
@@ -289,6 +327,31 @@ cf_disk_tick(struct cf_init *init, uint64_t now_ms)
     return (int64_t)(disk->next_ms - now_ms);
 }
 
+/* What the last whole pass found, and all that was written or that the disks lost since it began: mostly
+ * that is far below the limit, and costs a few system calls to know. Where it is not, others may have
+ * written, or it was removed again: only a pass tells. */
+void
+cf_disk_last_look(struct cf_init *init, uint64_t written)
+{
+    uint64_t give_up_ms = cf_clock_ms() + LAST_LOOK_MS, tmp, most;
+    struct cf_disk *disk = init->disk;
+    dev_t device;
+
+    if (disk == NULL || disk->is_told)
+        return;
+    tmp = tmp_bytes(&device);
+    most = lost(disk, true);
+    most = (most > written ? most : written) + disk->used +
+           (tmp > disk->tmp_then ? tmp - disk->tmp_then : 0);
+    if (most <= disk->limit)
+        return;
+    end_pass(disk);
+    begin_pass(disk);
+    disk->is_hurried = true;
+    while (disk->is_passing && !disk->is_told && cf_clock_ms() < give_up_ms)
+        do_slice(init);
+}
+
 uint64_t
 cf_disk_used(const struct cf_init *init)
 {
@@ -306,11 +369,7 @@ free_disk(struct cf_disk *disk)
 {
     if (disk == NULL)
         return;
-    cf_walk_free(disk->walk);
-    if (disk->proc != NULL)
-        closedir(disk->proc);
-    if (disk->fds != NULL)
-        closedir(disk->fds);
+    end_pass(disk);
     for (unsigned i = 0; i < disk->folder_count; i++)
         free(disk->folders[i].path);
     free(disk);
@@ -331,9 +390,10 @@ add_folder(struct cf_disk *disk, const char *path)
     for (unsigned i = 0; i < disk->folder_count; i++)
         if (disk->folders[i].device == info.st_dev && disk->folders[i].inode == info.st_ino)
             return 0;
-    *folder = (struct folder){strdup(path), info.st_dev, info.st_ino};
+    *folder = (struct folder){strdup(path), info.st_dev, info.st_ino, 0, 0};
     if (folder->path == NULL)
         return -1;
+    folder->free_then = free_space(folder);
     disk->folder_count++;
     return 0;
 }
@@ -359,6 +419,7 @@ cf_disk_watch(struct cf_init *init, json_int_t id, json_t *request)
             return;
         }
     }
+    disk->tmp_then = tmp_bytes(&disk->tmp_device);
     free_disk(init->disk);
     init->disk = disk;
     cf_control_answer(init, id, NULL);

@@ -284,6 +284,8 @@ report_exit(struct cf_child *child, int status, const struct rusage *used)
     uint64_t oom = cf_cgroup_oom_kills(&child->init->cgroup);
 
     finish_start(child); /* the dead cannot keep us waiting: the pipe has its answer */
+    if (child->has_started && child->init->shutdown_deadline_ms == 0) /* else nobody asks any more */
+        cf_disk_last_look(child->init, (uint64_t)used->ru_oublock * 512);
     if (child->has_started)
         cf_control_event(
             child->init,

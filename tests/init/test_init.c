@@ -6,6 +6,7 @@
 #include "tests/support/init_ns.h"
 
 #include "base/buf.h"
+#include "base/str.h"
 #include "mux/mux.h"
 
 #include <dirent.h>
@@ -586,6 +587,59 @@ START_TEST(a_request_cut_at_every_byte_is_still_one_request)
 }
 END_TEST
 
+/* Runs `script` to its end in the watched folder, of which 4 MiB may be taken. */
+static void
+fill(struct driver *driver, const char *script)
+{
+    struct cf_mux_channel channels[2] = {0};
+    struct cf_error err;
+    char text[512];
+
+    until_heard(driver, "\"hello\"", 5000);
+    snprintf(text, sizeof text, "{\"id\":1,\"op\":\"disk_watch\",\"limit\":4194304,\"folders\":[\"%s\"]}",
+             driver->ns.folder);
+    say(driver, text);
+    until_heard(driver, "\"re\":1", 1000);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(cf_mux_open(&driver->mux, &channels[i], 65536, 0, &err), 0);
+    snprintf(text, sizeof text,
+             "{\"id\":2,\"op\":\"spawn\",\"argv\":[\"/bin/sh\",\"-c\",\"%s\"],\"cwd\":\"%s\",\"out\":%u,\"err\":%u}",
+             script, driver->ns.folder, channels[0].id, channels[1].id);
+    say(driver, text);
+    until_heard(driver, "\"exit\"", 5000);
+    ck_assert_ptr_nonnull(strstr(driver->heard.data, "\"code\":0"));
+}
+
+START_TEST(a_process_that_fills_the_disk_and_ends_is_told_as_that_before_its_end)
+{
+    static const char *const ways[] = {"head -c 6000000 /dev/zero >a", "fallocate -l 6000000 a",
+                                       "mkdir d; head -c 6000000 /dev/zero >d/a; exit 0"};
+    struct driver driver;
+
+    for (size_t i = 0; i < CF_COUNT(ways); i++) {
+        if (!start(&driver, plain))
+            return;
+        fill(&driver, ways[i]);
+        const char *disk = strstr(driver.heard.data, "\"ev\":\"disk\"");
+        ck_assert_msg(disk != NULL && disk < strstr(driver.heard.data, "\"exit\""), "%s: %s", ways[i],
+                      driver.heard.data);
+        stop(&driver);
+    }
+}
+END_TEST
+
+START_TEST(a_process_that_takes_its_files_away_again_is_told_as_nothing)
+{
+    struct driver driver;
+
+    if (!start(&driver, plain))
+        return;
+    fill(&driver, "head -c 6000000 /dev/zero >a; rm a; head -c 3000000 /dev/zero >b");
+    ck_assert_ptr_null(strstr(driver.heard.data, "\"ev\":\"disk\""));
+    stop(&driver);
+}
+END_TEST
+
 UNIT_MAIN("init/cf-init", tcase_add_test(tc, anywhere_but_as_pid_1_it_refuses);
           tcase_add_test(tc, wrong_arguments_and_taken_ports_end_it_with_words);
           tcase_add_test(tc, the_end_of_the_drivers_stream_ends_everything);
@@ -598,5 +652,7 @@ UNIT_MAIN("init/cf-init", tcase_add_test(tc, anywhere_but_as_pid_1_it_refuses);
           tcase_add_test(tc, data_past_its_credit_ends_it);
           tcase_add_test(tc, a_driver_that_asks_and_never_reads_is_cut_off);
           tcase_add_test(tc, a_flood_nobody_reads_costs_pid_1_no_memory);
+          tcase_add_test(tc, a_process_that_fills_the_disk_and_ends_is_told_as_that_before_its_end);
+          tcase_add_test(tc, a_process_that_takes_its_files_away_again_is_told_as_nothing);
           tcase_add_test(tc, its_queues_are_kept_out_of_what_it_forks);
           tcase_add_test(tc, a_request_cut_at_every_byte_is_still_one_request);)

@@ -47,6 +47,7 @@ stall-acp|--turn-timeout 60s --idle-timeout 1s|1|harness|runtime.turn_deadline_e
 stall|--timeout 4s|5|harness|runtime.turn_deadline_exceeded|
 print-lots 8|--output-limit 2m|1|harness|budget.exceeded|on stdout
 fill-disk 256|--disk 16m|1|harness|budget.exceeded|bytes of disk
+fill-at-once 256|--disk 16m|1|harness|budget.exceeded|bytes of disk
 fill-unlinked 256|--disk 16m --turn-timeout 20s|1|harness|budget.exceeded|bytes of disk
 fork-bomb|--pids 64 --turn-timeout 2s|1|harness|runtime.turn_deadline_exceeded|
 TABLE

@@ -26,6 +26,7 @@
  *   stall[-acp]               takes its prompt and never answers
  *   stderr-flood[-acp] N      writes N MiB to stderr (default 64), then is a proper harness
  *   fill-disk N               writes N MiB into the working directory (default 8192), ends 5 s later
+ *   fill-at-once N            takes N MiB of the working directory in one stroke, and ends at once
  *   fill-unlinked N           the same into a file that has no name any more, and hangs
  *   many-files N              makes N files (default 1000), says so
  *   env NAME...               prints each variable's value
@@ -210,6 +211,20 @@ fill_disk(char **args)
     else
         sleep(5); /* a fast disk takes it all between two looks: it is there for the next one */
     return status;
+}
+
+static int
+fill_at_once(char **args)
+{
+    int fd = open("fill", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    off_t bytes = (off_t)number(args, 8192) * MIB;
+
+    if (fd < 0 || (fallocate(fd, 0, 0, bytes) < 0 && flood(fd, number(args, 8192), false) != 0)) {
+        perror("fault: fill");
+        return 1;
+    }
+    puts("filled");
+    return 0;
 }
 
 static int
@@ -411,6 +426,7 @@ static const struct {
     { "stderr-flood", stderr_flood },
     { "stderr-flood-acp", stderr_flood_acp },
     { "fill-disk", fill_disk },
+    { "fill-at-once", fill_at_once },
     { "fill-unlinked", fill_unlinked },
     { "many-files", many_files },
     { "env", print_env },
