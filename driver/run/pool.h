@@ -99,6 +99,7 @@ struct cf_pool {
     struct cf_pace pace;
     TAILQ_HEAD(, cf_warm) warms;
     unsigned warm_failures; /* in a row */
+    uint64_t refill_ms;     /* not before: who was just handed a warm one goes first */
     struct cf_pool_seed seed;
     bool teardown_proven;
     json_t *removed, *left;

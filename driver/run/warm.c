@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#define REFILL_AFTER_MS 25u
 #define RETRY_FIRST_MS 500u
 #define RETRY_MOST_MS 30000u
 
@@ -190,6 +191,10 @@ cf_warm_tend(struct cf_pool *pool)
     if (pool->is_closing ||
         (pool->warm_failures > 0 && uv_is_active((uv_handle_t *)&pool->renew)))
         return;
+    if (there < pool->options.pool_warm && now < pool->refill_ms) {
+        uv_timer_start(&pool->renew, on_renew, pool->refill_ms - now, 0);
+        return;
+    }
     while (there < pool->options.pool_warm && add(pool))
         there++;
     if (next != UINT64_MAX)
@@ -218,9 +223,13 @@ cf_warm_use(struct cf_warm *warm, const struct cf_sandbox_events *events, void *
             const struct cf_log *log)
 {
     struct cf_sandbox *sandbox = warm->sandbox;
+    struct cf_pool *pool = warm->pool;
+    uint64_t now = cf_clock_ms();
 
     if (warm->has_failed)
         return NULL;
+    if (pool->refill_ms < now)
+        pool->refill_ms = now + REFILL_AFTER_MS;
     cf_sandbox_hand_over(sandbox, events, user, log);
     forget(warm);
     return sandbox;

@@ -3,13 +3,13 @@
  * stop.
  *
  *     pool RELEASE_JSON OPTIONS_JSON PROMPT_JSON [runs=N] [at_once=N] [memory=BYTES]
- * [settle=1]
+ * [settle=1|2]
  *
  * One line of JSON a run, as they end: {"item","status","first_ms","said_ms","took_ms"} (from
  * opening it to its first observation, to its harness's last word, to nothing left of it), and last
  * {"runs","ok","failed","most_open","took_ms","first_ms":
- * {"p50","p99"},"teardown_proven"}. settle: begin when all warm sandboxes stand ready. SIGINT
- * or SIGTERM: no new runs, the open ones end in order; again: at once. Warm sandboxes and the
+ * {"p50","p99"},"teardown_proven"}. settle: begin when all warm sandboxes stand ready; 2: so for
+ * each run. SIGINT or SIGTERM: no new runs, the open ones end in order; again: at once. Warm sandboxes and the
  * pace are options of the pool: {"pool":{"warm":8,"creates":4}}.
  */
 #include <cfrunner/pool.h>
@@ -41,7 +41,8 @@ struct supervisor {
     uint64_t began_ns, memory, memory_each;
     double *firsts; /* milliseconds, one a run that had an observation */
     unsigned first_count, stops;
-    bool is_ready, is_proven, settles;
+    bool is_ready, is_proven, is_settled;
+    unsigned settle;
 };
 
 static void admit(struct supervisor *boss);
@@ -168,7 +169,7 @@ open_run(struct supervisor *boss)
 static void
 admit(struct supervisor *boss)
 {
-    while (boss->is_ready && boss->stops == 0 && boss->started < boss->runs &&
+    while (boss->is_ready && (boss->settle < 2 || boss->is_settled) && boss->stops == 0 && boss->started < boss->runs &&
            boss->open < boss->at_once && (boss->open + 1) * boss->memory_each <= boss->memory)
         if (!open_run(boss))
             break;
@@ -190,7 +191,7 @@ on_pool_ready(void *user)
 {
     struct supervisor *boss = user;
 
-    if (!boss->settles)
+    if (boss->settle == 0)
         begin(boss);
 }
 
@@ -199,8 +200,11 @@ on_pool_state(void *user, const struct cf_pool_state *state)
 {
     struct supervisor *boss = user;
 
-    if (boss->settles && !boss->is_ready && state->warm > 0 && state->making == 0)
+    boss->is_settled = state->warm > 0 && state->making == 0;
+    if (boss->settle > 0 && !boss->is_ready && boss->is_settled)
         begin(boss);
+    else if (boss->settle > 1 && boss->is_ready && boss->is_settled)
+        admit(boss);
 }
 
 static void
@@ -304,14 +308,14 @@ main(int argc, char **argv)
 
     if (argc < 4)
         return fprintf(stderr, "usage: pool RELEASE_JSON OPTIONS_JSON PROMPT_JSON [runs=N] "
-                               "[at_once=N] [memory=BYTES] [settle=1]\n"),
+                               "[at_once=N] [memory=BYTES] [settle=1|2]\n"),
                2;
     (void)signal(SIGPIPE, SIG_IGN);
     boss.prompt = argv[3];
     boss.runs = (unsigned)number_after(argc, argv, "runs", 1) % RUNS_MOST;
     boss.at_once = (unsigned)number_after(argc, argv, "at_once", 8) % RUNS_MOST;
     boss.memory = number_after(argc, argv, "memory", uv_get_free_memory() / 10 * 8);
-    boss.settles = number_after(argc, argv, "settle", 0) > 0;
+    boss.settle = (unsigned)number_after(argc, argv, "settle", 0) % 3;
     boss.memory_each = limit_of(argv[2]);
     boss.items = calloc(boss.at_once, sizeof *boss.items);
     boss.firsts = calloc(boss.runs, sizeof *boss.firsts);
