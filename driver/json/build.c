@@ -8,12 +8,12 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "base/utf8.h"
+#include "json/plain.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SHORT_STRING 24
 #define SAFE_DIGITS 18 /* so many always fit in 64 bits */
 
 struct build {
@@ -72,21 +72,15 @@ unescape(struct build *b)
 static int
 read_string(struct build *b, const char **ret_text, size_t *ret_len)
 {
-    const char *quote = b->at, *escape = NULL, *near = b->at + SHORT_STRING;
+    const char *quote = b->at + cf_plain_prefix(b->at, (size_t)(b->end - b->at), false), *escape;
 
     *ret_text = b->at;
-    while (quote < near && *quote != '"' &&
-           *quote != '\\') /* most are names: no call is faster */
-        quote++;
-    if (*quote != '"') {
-        quote = memchr(quote, '"', (size_t)(b->end - quote));
-        escape = memchr(b->at, '\\', (size_t)(quote - b->at));
-    }
-    *ret_len = (size_t)(quote - b->at);
-    b->at = quote + 1;
-    if (escape == NULL)
+    if (*quote == '"') {
+        *ret_len = (size_t)(quote - b->at);
+        b->at = quote + 1;
         return 0;
-    b->at = *ret_text;
+    }
+    quote = memchr(quote, '"', (size_t)(b->end - quote));
     cf_buf_reset(&b->text);
     for (;;) {
         escape = memchr(b->at, '\\', (size_t)(quote - b->at));

@@ -8,6 +8,7 @@
 #include "json/scan.h"
 
 #include "base/utf8.h"
+#include "json/plain.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -114,19 +115,6 @@ read_escape(struct cursor *c, bool is_name)
     }
 }
 
-/* Passes over ASCII that means nothing in a string: most of what there is. */
-static void
-skip_plain(struct cursor *c)
-{
-    const unsigned char *bytes = (const unsigned char *)c->scan->bytes;
-    size_t at = c->at, len = c->scan->len;
-
-    while (at < len && bytes[at] >= 0x20 && bytes[at] < 0x80 && bytes[at] != '"' &&
-           bytes[at] != '\\')
-        at++;
-    c->at = at;
-}
-
 /* Stands on the opening quote. */
 static bool
 read_string(struct cursor *c, bool is_name)
@@ -137,7 +125,7 @@ read_string(struct cursor *c, bool is_name)
         uint32_t code;
         int ch;
 
-        skip_plain(c);
+        c->at += cf_plain_prefix(c->scan->bytes + c->at, c->scan->len - c->at, true);
         ch = peek(c);
         if (ch < 0)
             return broken(c, start, "a string that is not closed");

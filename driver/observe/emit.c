@@ -44,16 +44,19 @@ void
 obs_begin(struct cf_normalizer *n, enum cf_observation_type type)
 {
     cf_buf_reset(&n->out);
-    (void)cf_buf_addf(&n->out, "{\"type\":\"%s\",\"payload\":{",
-                      cf_observation_type_name(type));
+    (void)cf_buf_adds(&n->out, "{\"type\":\"");
+    (void)cf_buf_adds(&n->out, cf_observation_type_name(type));
+    (void)cf_buf_adds(&n->out, "\",\"payload\":{");
 }
 
 void
 obs_member(struct cf_normalizer *n, const char *name)
 {
-    if (n->out.len > 0 && n->out.data[n->out.len - 1] != '{')
-        (void)cf_buf_adds(&n->out, ",");
-    (void)cf_buf_addf(&n->out, "\"%s\":", name);
+    bool is_first = n->out.len == 0 || n->out.data[n->out.len - 1] == '{';
+
+    (void)cf_buf_adds(&n->out, is_first ? "\"" : ",\"");
+    (void)cf_buf_adds(&n->out, name);
+    (void)cf_buf_adds(&n->out, "\":");
 }
 
 void

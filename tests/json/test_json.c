@@ -1,6 +1,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "json/json.h"
+#include "json/plain.h"
 #include "tests/support/unit.h"
 
 #include <dirent.h>
@@ -28,6 +29,29 @@ fault_of(const char *text, size_t len, const struct cf_json_limits *limits, stru
     json_decref(value);
     return fault;
 }
+
+/* Every byte at every place of a word, beside what is said of one byte. */
+START_TEST(a_plain_prefix_ends_where_a_byte_by_byte_look_ends)
+{
+    char bytes[24];
+
+    for (unsigned place = 0; place < sizeof bytes; place++)
+        for (unsigned ch = 0; ch < 256; ch++)
+            for (unsigned next = 0; next < 256; next += 17) {
+                memset(bytes, 'a', sizeof bytes);
+                bytes[place] = (char)ch;
+                if (place + 1 < sizeof bytes)
+                    bytes[place + 1] = (char)next;
+                for (int ascii = 0; ascii < 2; ascii++) {
+                    size_t want = 0;
+                    while (want < sizeof bytes && cf_is_plain((unsigned char)bytes[want], ascii))
+                        want++;
+                    ck_assert_uint_eq(cf_plain_prefix(bytes, sizeof bytes, ascii), want);
+                    ck_assert_uint_eq(cf_plain_prefix(bytes, place, ascii), place);
+                }
+            }
+}
+END_TEST
 
 START_TEST(good_texts_are_read_and_written_back_compact)
 {
@@ -360,4 +384,5 @@ UNIT_MAIN("json/json", tcase_add_test(tc, good_texts_are_read_and_written_back_c
           tcase_add_test(tc, pointers_escape_tilde_and_slash);
           tcase_add_test(tc, equality_is_that_of_json_schema);
           tcase_add_test(tc, appending_stops_at_the_ceiling_of_the_buffer);
+          tcase_add_test(tc, a_plain_prefix_ends_where_a_byte_by_byte_look_ends);
           tcase_add_test(tc, the_public_parsing_suite_is_judged_right);)
