@@ -7,18 +7,25 @@
  * and a pool that is closed inside each of its own. Whatever comes after on_closed, or is missing,
  * is counted.
  *
+ * All of it as a guest: each callback on the thread that turns the loop, no thread but what libuv and
+ * libcurl make for themselves, and signals, environment, folder and umask as they were.
+ *
  * pressure: a harness that floods (a sandbox of its own), and a host that says CF_RUN_PAUSE. While
  * it does, no more may arrive than credits allow (BYTES); after run_resume the rest comes, with no
  * observation lost.
  */
 #include <cfrunner/driver.h>
 
+#include <dirent.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <uv.h>
 
 enum call {
@@ -58,6 +65,83 @@ struct world {
     bool is_paused, was_resumed;
 };
 
+/* ---- the guest -------------------------------------------------------------------------- */
+
+struct house {
+    void (*handlers[NSIG])(int);
+    char folder[4096];
+    mode_t mask;
+    uint64_t environment;
+};
+
+static unsigned strange_threads, own_threads, strange_callbacks; /* made by whom; called from where */
+
+/* All threads of the process are made here: libuv's and libcurl's own, or somebody else's. */
+CF_API int
+pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
+{
+    int (*make)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    Dl_info who = {0};
+    bool is_known = dladdr(__builtin_return_address(0), &who) != 0 && who.dli_fname != NULL &&
+                    (strstr(who.dli_fname, "/libuv.") != NULL || strstr(who.dli_fname, "/libcurl") != NULL);
+
+    strange_threads += !is_known;
+    own_threads += is_known;
+    if (!is_known)
+        fprintf(stderr, "host_door: a thread of %s\n", who.dli_fname != NULL ? who.dli_fname : "nobody's");
+    *(void **)&make = dlsym(RTLD_NEXT, "pthread_create");
+    return make(thread, attr, fn, arg);
+}
+
+static unsigned
+count_tasks(void)
+{
+    DIR *folder = opendir("/proc/self/task");
+    unsigned count = 0;
+
+    while (folder != NULL && readdir(folder) != NULL)
+        count++;
+    if (folder != NULL)
+        closedir(folder);
+    return count - 2; /* "." and ".." */
+}
+
+static void
+look_around(struct house *house)
+{
+    extern char **environ;
+    struct sigaction now;
+
+    memset(house, 0, sizeof *house);
+    for (int s = 1; s < NSIG; s++)
+        if (sigaction(s, NULL, &now) == 0) /* two are libc's own */
+            house->handlers[s] = now.sa_handler;
+    if (getcwd(house->folder, sizeof house->folder) == NULL)
+        house->folder[0] = '?';
+    house->mask = umask(0);
+    (void)umask(house->mask);
+    for (char **at = environ; *at != NULL; at++)
+        for (const char *c = *at;; c++) {
+            house->environment = house->environment * 1099511628211u + (unsigned char)*c;
+            if (*c == '\0')
+                break;
+        }
+}
+
+/* What a guest may not have done; prints it, too. */
+static unsigned
+judge_guest(const struct house *before, unsigned tasks_before)
+{
+    struct house now;
+    unsigned wrong, tasks = count_tasks();
+
+    look_around(&now);
+    wrong = strange_callbacks + strange_threads + (tasks > tasks_before + own_threads) +
+            (memcmp(before, &now, sizeof now) != 0);
+    printf("\"guest\":{\"threads\":%u,\"of_libraries\":%u,\"wrong\":%u}}\n", tasks, own_threads, wrong);
+    return wrong;
+}
+
 /* ---- one run --------------------------------------------------------------------------- */
 
 static void
@@ -65,6 +149,7 @@ reached(void *user, enum call call)
 {
     struct box *box = user;
 
+    strange_callbacks += gettid() != getpid();
     box->late += box->closed;
     box->heard[call]++;
     if ((int)call != box->where || box->is_closing)
@@ -263,6 +348,7 @@ pool_reached(void *user, int call)
 {
     struct host_pool *pool = user;
 
+    strange_callbacks += gettid() != getpid();
     pool->late += pool->closed;
     if (call != pool->where || pool->is_closing)
         return;
@@ -403,7 +489,7 @@ press(struct world *world, const char *release, uint64_t most_bytes)
 /* ---- all of it ------------------------------------------------------------------------- */
 
 static int
-judge(const struct world *world)
+judge(const struct world *world, const struct house *before, unsigned tasks)
 {
     const struct box *whole = &world->all[CALLS];
     unsigned wrong = 0;
@@ -425,7 +511,8 @@ judge(const struct world *world)
     for (int i = 0; i < POOL_CALLS; i++)
         wrong += world->pools[i].closed != 1 || world->pools[i].late != 0 ||
                  !world->pools[i].is_closing;
-    printf("],\"wrong\":%u}\n", wrong);
+    printf("],\"wrong\":%u,", wrong);
+    wrong += judge_guest(before, tasks);
     return wrong == 0 ? 0 : 1;
 }
 
@@ -436,9 +523,13 @@ main(int argc, char **argv)
     const struct cf_driver_setup setup = {sizeof setup, CF_ABI_MAJOR, CF_ABI_MINOR, NULL};
     void *so = argc > 4 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
     struct cf_error err = {0};
+    static struct house house;
+    unsigned tasks;
     int status;
 
     (void)signal(SIGPIPE, SIG_IGN);
+    look_around(&house);
+    tasks = count_tasks();
     world.driver = so != NULL ? dlsym(so, CF_DRIVER_DOCKER_SYMBOL) : NULL;
     if (world.driver == NULL || uv_loop_init(&world.loop) < 0 ||
         world.driver->setup(&setup, &err) < 0)
@@ -457,7 +548,7 @@ main(int argc, char **argv)
         for (int i = 0; i < POOL_CALLS; i++)
             open_pool(&world, i);
         (void)uv_run(&world.loop, UV_RUN_DEFAULT);
-        status = judge(&world);
+        status = judge(&world, &house, tasks);
     }
     uv_close((uv_handle_t *)&world.timer, NULL);
     (void)uv_run(&world.loop, UV_RUN_DEFAULT);

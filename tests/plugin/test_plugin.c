@@ -10,7 +10,10 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
+#include <stdio.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -139,6 +142,12 @@ at_the_edge(const void *bytes, size_t len)
     ck_assert(pages != MAP_FAILED);
     ck_assert_int_eq(mprotect(pages + page, page, PROT_NONE), 0);
     return memcpy(pages + page - len, bytes, len);
+}
+
+static int
+open_pool(uv_loop_t *loop, const struct cf_pool_host *host, struct cf_pool **ret_pool, struct cf_error *err)
+{
+    return driver->pool_open(loop, RELEASE, strlen(RELEASE), OPTIONS, strlen(OPTIONS), host, ret_pool, err);
 }
 
 START_TEST(the_table_says_what_it_is_before_anything_else)
@@ -302,6 +311,74 @@ START_TEST(older_and_newer_setups_are_taken)
 }
 END_TEST
 
+START_TEST(a_pools_host_of_another_age_is_met_like_a_runs)
+{
+    struct {
+        struct cf_pool_host known;
+        unsigned char later[256];
+    } table = {.known = {.abi_major = CF_ABI_MAJOR, .abi_minor = CF_ABI_MINOR}};
+    const size_t lengths[] = {offsetof(struct cf_pool_host, on_log), offsetof(struct cf_pool_host, on_closed),
+                              sizeof(struct cf_pool_host), sizeof table};
+    struct cf_error err = {0};
+    struct cf_pool *pool;
+    uv_loop_t loop;
+
+    set_up();
+    memset(table.later, 0xaa, sizeof table.later);
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        table.known.size = (uint32_t)lengths[i];
+        ck_assert_msg(open_pool(&loop, at_the_edge(&table, lengths[i]), &pool, &err) == 0, "%s", err.text);
+        driver->pool_close(pool, 0);
+        (void)uv_run(&loop, UV_RUN_DEFAULT);
+    }
+    table.known.abi_major = CF_ABI_MAJOR + 1;
+    ck_assert_int_eq(open_pool(&loop, &table.known, &pool, &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.text, "ABI 2.0"));
+    table.known = (struct cf_pool_host){.size = 8, .abi_major = CF_ABI_MAJOR};
+    ck_assert_int_eq(open_pool(&loop, at_the_edge(&table, 8), &pool, &err), -1);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+}
+END_TEST
+
+START_TEST(documents_are_bytes_with_a_length_and_no_end_of_their_own)
+{
+    struct host host = {0};
+    struct cf_run_host table = host_table(&host);
+    struct cf_error err = {0};
+    uv_loop_t loop;
+
+    set_up();
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    ck_assert_msg(driver->run_open(&loop, at_the_edge(RELEASE, strlen(RELEASE)), strlen(RELEASE),
+                                   at_the_edge(OPTIONS, strlen(OPTIONS)), strlen(OPTIONS), &table,
+                                   &host.run, &err) == 0,
+                  "%s", err.text);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(driver->run_open(&loop, RELEASE, strlen(RELEASE), OPTIONS "x",
+                                      strlen(OPTIONS) + 1, &table, &host.run, &err),
+                     -1); /* and all of the length counts */
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+    ck_assert_int_eq(host.closed, 1);
+}
+END_TEST
+
+START_TEST(each_verb_of_the_table_is_the_librarys_of_that_name)
+{
+#define IS_SAME(verb) ck_assert_msg(driver->verb == cf_##verb, "%s is another", #verb)
+    IS_SAME(run_prompt);
+    IS_SAME(run_cancel);
+    IS_SAME(run_interrupt);
+    IS_SAME(run_steer);
+    IS_SAME(run_permission_answer);
+    IS_SAME(run_question_answer);
+    IS_SAME(run_resume);
+    IS_SAME(run_close);
+    IS_SAME(pool_state);
+    IS_SAME(pool_close);
+}
+END_TEST
+
 START_TEST(a_host_may_close_from_inside_any_callback)
 {
     static const char *const places[] = {"phase", "observation", "result"};
@@ -340,6 +417,49 @@ START_TEST(a_host_may_close_before_the_loop_ever_ran)
 }
 END_TEST
 
+START_TEST(no_call_waits_for_an_engine_that_takes_a_connection_and_says_nothing)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    struct host host = {.is_closing = true};
+    struct cf_run_host table = host_table(&host);
+    int deaf = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct cf_error err = {0};
+    uint64_t began, in_calls;
+    char options[300];
+    uv_loop_t loop;
+
+    set_up();
+    snprintf(at.sun_path, sizeof at.sun_path, "/tmp/cf-plugin-%d", (int)getpid());
+    ck_assert_int_eq(bind(deaf, (struct sockaddr *)&at, sizeof at), 0);
+    ck_assert_int_eq(listen(deaf, 8), 0);
+    snprintf(options, sizeof options, "{\"engine\":\"unix://%s\",\"state_dir\":\"/tmp/cf-plugin-test\"}", at.sun_path);
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    began = uv_hrtime();
+    ck_assert_msg(driver->run_open(&loop, RELEASE, strlen(RELEASE), options, strlen(options), &table, &host.run,
+                                   &err) == 0,
+                  "%s", err.text);
+    in_calls = uv_hrtime() - began;
+    for (int i = 0; i < 50; i++) {
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        usleep(2000);
+    }
+    began = uv_hrtime();
+    ck_assert_int_eq(driver->run_prompt(host.run, "{}", 2, &err), -1);
+    ck_assert_int_eq(driver->run_steer(host.run, "{}", 2, NULL, &err), -1);
+    driver->run_interrupt(host.run);
+    driver->run_cancel(host.run);
+    driver->run_resume(host.run);
+    driver->run_close(host.run, 0, NULL);
+    in_calls += uv_hrtime() - began;
+    ck_assert_uint_lt(in_calls, 2000000000u); /* an engine has ten seconds and more to answer in */
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+    ck_assert_int_eq(host.closed, 1);
+    close(deaf);
+    unlink(at.sun_path);
+}
+END_TEST
+
 START_TEST(sigpipe_at_its_default_is_refused)
 {
     struct host host = {0};
@@ -354,6 +474,10 @@ START_TEST(sigpipe_at_its_default_is_refused)
     ck_assert_int_eq(err.kind, CF_ERROR_CONFIG);
     ck_assert_ptr_nonnull(strstr(err.text, "SIGPIPE"));
     ck_assert_ptr_nonnull(strstr(err.fix, "SIG_IGN"));
+    ck_assert_int_eq(open_pool(&loop, &(struct cf_pool_host){.size = sizeof(struct cf_pool_host), .abi_major = CF_ABI_MAJOR},
+                               NULL, &err),
+                     -1);
+    ck_assert_ptr_nonnull(strstr(err.text, "SIGPIPE"));
     ck_assert_int_eq(uv_loop_close(&loop), 0);
 }
 END_TEST
@@ -409,8 +533,12 @@ UNIT_MAIN("plugin/plugin", tcase_add_test(tc, the_table_says_what_it_is_before_a
           tcase_add_test(tc, a_host_too_short_to_be_one_is_refused);
           tcase_add_test(tc, a_newer_and_so_longer_host_is_served_as_far_as_it_is_known);
           tcase_add_test(tc, older_and_newer_setups_are_taken);
+          tcase_add_test(tc, a_pools_host_of_another_age_is_met_like_a_runs);
+          tcase_add_test(tc, documents_are_bytes_with_a_length_and_no_end_of_their_own);
+          tcase_add_test(tc, each_verb_of_the_table_is_the_librarys_of_that_name);
           tcase_add_test(tc, a_host_may_close_from_inside_any_callback);
           tcase_add_test(tc, a_host_may_close_before_the_loop_ever_ran);
+          tcase_add_test(tc, no_call_waits_for_an_engine_that_takes_a_connection_and_says_nothing);
           tcase_add_test(tc, sigpipe_at_its_default_is_refused);
           tcase_add_test(tc, sigpipe_ignored_handled_or_blocked_is_fine);
           tcase_add_test(tc, signals_are_left_as_the_host_set_them);)
