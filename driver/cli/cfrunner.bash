@@ -48,7 +48,7 @@ _cfrunner() {
         --hook-on-failure) words='abort continue' ;;
         --continuity) words='fresh same_run_resume event_log_rebuild' ;;
         --wire) words='acp oneshot' ;;
-        --build-context | --collect | --state-in | --state-out | --state-dir | --directory)
+        --build-context | --collect | --checkpoint | --restore | --state-in | --state-out | --state-dir | --directory)
             mapfile -t COMPREPLY < <(compgen -d -- "$cur")
             return ;;
     esac

@@ -38,6 +38,7 @@ struct cf_launch_flags {
     uint64_t max_calls, max_turn_calls, max_concurrent, max_request_bytes, max_response_bytes, max_input_tokens,
         max_output_tokens, lease_ms;
     double max_cost;
+    const char *checkpoint, *restore; /* run */
     /* run: its journal */
     const char *journal, *identity, *repository_id, *thread_id;
     struct cf_flag_list claim_paths;
@@ -58,6 +59,8 @@ CF_CHECKED int cf_launch_make(const struct cf_launch_flags *flags, struct cf_lau
 void cf_launch_done(struct cf_launch *launch);
 /* launch_files.c: files, state, collection and hooks into the options document. */
 CF_CHECKED int cf_launch_files(const struct cf_launch_flags *flags, json_t *options, struct cf_error *err);
+/* What fills a folder wants it absent or empty, and writable to nobody else. `dir` NULL is fine. */
+CF_CHECKED int cf_launch_check_fresh(const char *flag, const char *dir, struct cf_error *err);
 
 /* launch_acp.c: ACP sessions, into the same; launch->release is there already. */
 CF_CHECKED int cf_launch_acp(const struct cf_launch_flags *flags, const struct cf_launch *launch, json_t *options,

@@ -140,9 +140,8 @@ set_hooks(const struct cf_launch_flags *f, json_t *options, struct cf_error *err
 
 /* ---- out of the sandbox ------------------------------------------------------------------------ */
 
-/* What fills a folder wants it absent or empty: seen before an engine is asked for anything. */
-static int
-check_fresh(const char *flag, const char *dir, struct cf_error *err)
+int
+cf_launch_check_fresh(const char *flag, const char *dir, struct cf_error *err)
 {
     struct dirent *entry;
     DIR *handle = dir != NULL ? opendir(dir) : NULL;
@@ -177,7 +176,7 @@ set_places(const struct cf_launch_flags *f, json_t *options, struct cf_error *er
         return cf_error_set(err, CF_ERROR_CONFIG, 0, "--state-in: %.200s is not a folder", f->state_in);
     if (f->state_in != NULL && check_tree(f->state_in, err) < 0)
         return cf_error_wrap(err, "--state-in");
-    if (check_fresh("--collect", f->collect, err) < 0 || check_fresh("--state-out", f->state_out, err) < 0)
+    if (cf_launch_check_fresh("--collect", f->collect, err) < 0 || cf_launch_check_fresh("--state-out", f->state_out, err) < 0)
         return -1;
     return set_files(options, &f->files, err);
 }

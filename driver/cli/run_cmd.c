@@ -3,6 +3,7 @@
  * result. A reader that is slow slows the harness, and nothing else.
  */
 #include "cli/attach.h"
+#include "cli/checkpoint.h"
 #include "cli/commands.h"
 #include "cli/eyes.h"
 #include "cli/launch.h"
@@ -183,6 +184,45 @@ next_text(struct runner *r)
 }
 
 static void
+fail_checkpoint(struct runner *r, const struct cf_error *err)
+{
+    cf_eyes_say(&r->eyes, "cfrunner: no checkpoint was made: %s", err->text);
+    if (*err->fix != '\0')
+        cf_eyes_say(&r->eyes, "  fix: %s", err->fix);
+    if (!r->interrupted) /* that is the reason then */
+        r->exit_code = cf_diagnose_worse(r->exit_code, 4);
+}
+
+/* All turns are over. */
+static void
+leave(struct runner *r)
+{
+    struct cf_error err = {0};
+
+    if (r->flags->checkpoint != NULL && !r->interrupted) {
+        if (cf_checkpoint_ask(r->flags->checkpoint, r->run, &err) == 0)
+            return;
+        fail_checkpoint(r, &err);
+    }
+    cf_run_close(r->run, UINT64_MAX, NULL);
+}
+
+static void
+on_checkpoint_made(void *user, const char *json, size_t len)
+{
+    struct runner *r = user;
+    struct cf_error err = {0};
+    int64_t missing = cf_checkpoint_write(r->flags->checkpoint, json, len, &err);
+
+    if (missing < 0)
+        fail_checkpoint(r, &err);
+    else if (missing > 0)
+        cf_eyes_say(&r->eyes, "cfrunner: %lld entries are not in the checkpoint; its checkpoint.json says why",
+                    (long long)missing);
+    cf_run_close(r->run, UINT64_MAX, NULL);
+}
+
+static void
 prompt_next(struct runner *r)
 {
     struct cf_error err;
@@ -191,7 +231,7 @@ prompt_next(struct runner *r)
     char *bytes;
 
     if (text == NULL) {
-        cf_run_close(r->run, UINT64_MAX, NULL);
+        leave(r);
         return;
     }
     prompt = json_pack("{s:o}", "text", text);
@@ -388,6 +428,8 @@ on_turn(void *user, uint32_t turn, const char *json, size_t len)
         prompt_next(r);
     } else {
         r->exit_code = cf_diagnose_worse(r->exit_code, 1);
+        if (r->flags->checkpoint != NULL)
+            cf_eyes_say(&r->eyes, "cfrunner: no checkpoint was made: the last turn failed");
         cf_run_close(r->run, UINT64_MAX, NULL);
     }
 }
@@ -522,7 +564,8 @@ start(struct runner *r, const struct cf_launch *launch, uv_loop_t *loop, struct 
                                .on_result = on_result,
                                .on_closed = on_closed,
                                .on_steering = on_steering,
-                               .on_checkpoint = on_checkpoint};
+                               .on_checkpoint = on_checkpoint,
+                               .on_checkpoint_made = on_checkpoint_made};
     size_t release_len = 0, options_len = 0;
     cf_auto_free char *release = cf_json_dump(launch->release, &release_len);
     cf_auto_free char *options = cf_json_dump(launch->options, &options_len);
@@ -578,6 +621,9 @@ static const struct cf_flag extra[] = {
      "drain it where declared, else end it"},
     {"--checkpoint-out", CF_FLAG_TEXT, offsetof(struct cf_launch_flags, checkpoint_out), "FILE",
      "acp: checkpoint for --resume-state"},
+    {"--checkpoint", CF_FLAG_TEXT, offsetof(struct cf_launch_flags, checkpoint), "DIR",
+     "all that --restore needs, into a new DIR"},
+    {"--restore", CF_FLAG_TEXT, offsetof(struct cf_launch_flags, restore), "DIR", "go on from where that run was"},
     {"its journal", CF_FLAG_TITLE, 0, NULL, NULL},
     {"--journal", CF_FLAG_TEXT, offsetof(struct cf_launch_flags, journal), "DIR",
      "says what is done; with the next four"},
@@ -621,7 +667,7 @@ cf_cli_run(int argc, char **argv)
         status = cf_error_set(&err, CF_ERROR_CONFIG, 0, "--torture belongs to test oci: a run has no verdict to change");
     if (status == 0 && read_prompts(&r, &flags.prompts, &err) == 0 && read_schema(&r, flags.output_schema, &err) == 0 &&
         cf_attach_read(&flags.attached, &r.attached, &err) == 0 && read_steers(&r, &flags.steers, &err) == 0 && cf_launch_make(&flags, &launch, &err) == 0 &&
-        cf_launch_journal(&flags, launch.options, &err) == 0) {
+        cf_launch_journal(&flags, launch.options, &err) == 0 && cf_checkpoint_prepare(&flags, &launch, &err) == 0) {
         leave_schema_to_session(&r, &launch);
         status = run_all(&r, &launch, &err);
     } else {

@@ -131,4 +131,6 @@ const struct cf_driver cf_driver_docker_v1 = {
     .observation_type_name = cf_observation_type_name,
     .release_check = cf_release_check,
     .release_report_free = cf_release_report_free,
+    .run_collect = cf_run_collect,
+    .run_checkpoint = cf_run_checkpoint,
 };

@@ -17,7 +17,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define REFUSED_TOLD 1000u
 #define LINE_BYTES (512u * 1024u) /* of the manifest: the longest path, each byte escaped, and as hex */
 
 static void next_target(struct cf_collect *c);
@@ -61,7 +60,7 @@ cf_collect_refuse(struct cf_collect *c, const struct cf_collect_entry *entry, co
     char why[400];
     va_list args;
 
-    if (json_array_size(c->refused) >= REFUSED_TOLD) {
+    if (json_array_size(c->refused) >= c->refused_most) {
         c->refused_dropped++;
         return;
     }
@@ -72,6 +71,12 @@ cf_collect_refuse(struct cf_collect *c, const struct cf_collect_entry *entry, co
     (void)json_array_append_new(c->refused, json_pack("{s:o, s:s}", "path", cf_path_json(entry->path), "why", why));
 }
 
+bool
+cf_collect_is_after(const struct cf_collect *c)
+{
+    return c->slot == &c->run->collects[CF_COLLECT_AFTER];
+}
+
 static void
 report(struct cf_collect *c, const struct cf_collect_target *target)
 {
@@ -79,13 +84,13 @@ report(struct cf_collect *c, const struct cf_collect_target *target)
     const char *error = c->status < 0 ? c->err.text : NULL;
     char text[300];
 
-    if (refused > 0) {
+    if (refused > 0 && cf_collect_is_after(c)) {
         (void)snprintf(text, sizeof text, "%zu entries were not taken into %.150s; the result names them", refused,
                        target->directory);
         cf_emit_finding(c->run, "collect_refused", 0, text);
     }
     (void)json_array_append_new(
-        c->run->collected,
+        c->reports,
         json_pack("{s:s, s:s, s:b, s:I, s:I, s:I, s:o, s:I, s:s?, s:s?}", "purpose", target->purpose, "directory",
                   target->directory, "complete", refused == 0 && error == NULL && c->skipped == NULL, "files",
                   (json_int_t)c->files, "folders", (json_int_t)c->folders, "bytes", (json_int_t)c->bytes, "refused",
@@ -261,7 +266,7 @@ cf_collect_next(struct cf_collect *c)
         return;
     }
     entry = &c->entries[c->at];
-    host_path(c, entry->path);
+    host_path(c, entry->name);
     if (S_ISDIR(entry->mode))
         cf_collect_begin_fs(
             c, uv_fs_mkdir(c->run->loop, &c->fs, c->path, (int)((entry->mode & 0755) | 0700), on_folder_made));
@@ -291,6 +296,47 @@ exact_path(const json_t *line)
     return exact;
 }
 
+/* Where it goes beneath the folder that is filled; NULL: it is not of the part that is wanted. */
+static const char *
+name_of(struct cf_collect *c, const char *path, const json_t *line)
+{
+    size_t len = c->part != NULL ? strlen(c->part) : 0;
+    const char *slash;
+
+    if (len == 0)
+        return path;
+    if (strncmp(path, c->part, len) != 0 || (path[len] != '/' && path[len] != '\0'))
+        return NULL;
+    c->has_part = true;
+    if (path[len] == '/')
+        return path + len + 1;
+    if (S_ISDIR((mode_t)cf_json_int(line, "o", 0)) && cf_json_int(line, "e", 0) == 0)
+        return NULL; /* the part itself: it becomes the folder */
+    slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static void
+add_entry(struct cf_collect *c, char *path, const char *name, const json_t *line)
+{
+    if (c->entry_count == c->entry_cap) {
+        size_t cap = c->entry_cap == 0 ? 64 : 2 * c->entry_cap;
+        struct cf_collect_entry *grown = realloc(c->entries, cap * sizeof *grown);
+        if (grown == NULL) {
+            c->has_no_memory = true;
+            free(path);
+            return;
+        }
+        c->entries = grown;
+        c->entry_cap = cap;
+    }
+    c->entries[c->entry_count++] = (struct cf_collect_entry){.path = path,
+                                                             .name = name,
+                                                             .size = (uint64_t)cf_json_int(line, "s", 0),
+                                                             .mode = (unsigned)cf_json_int(line, "o", 0),
+                                                             .error = (unsigned)cf_json_int(line, "e", 0)};
+}
+
 static void
 on_line(void *user, const char *bytes, size_t len, uint64_t number, bool overflow)
 {
@@ -298,31 +344,21 @@ on_line(void *user, const char *bytes, size_t len, uint64_t number, bool overflo
     static const struct cf_json_limits limits = {LINE_BYTES, 2, 20, true, true};
     json_t *line = overflow ? NULL : cf_json_parse(bytes, len, &limits, NULL);
     char *path = line != NULL ? exact_path(line) : NULL;
+    const char *name = path != NULL ? name_of(c, path, line) : NULL;
 
-    if (path != NULL && c->entry_count == c->entry_cap) {
-        size_t cap = c->entry_cap == 0 ? 64 : 2 * c->entry_cap;
-        struct cf_collect_entry *grown = realloc(c->entries, cap * sizeof *grown);
-        if (grown != NULL) {
-            c->entries = grown;
-            c->entry_cap = cap;
-        }
-    }
-    if (path == NULL || c->entry_count == c->entry_cap) {
+    if (path == NULL)
         c->has_no_memory = true; /* or cf-init is not what it was: either way not all is known */
+    else if (name != NULL)
+        add_entry(c, path, name, line);
+    else
         free(path);
-    } else {
-        c->entries[c->entry_count++] = (struct cf_collect_entry){.path = path,
-                                                      .size = (uint64_t)cf_json_int(line, "s", 0),
-                                                      .mode = (unsigned)cf_json_int(line, "o", 0),
-                                                      .error = (unsigned)cf_json_int(line, "e", 0)};
-    }
     json_decref(line);
 }
 
 static int
 on_manifest(void *user, const char *bytes, size_t len)
 {
-    struct cf_collect *c = ((struct cf_run *)user)->collect;
+    struct cf_collect *c = ((struct cf_collect_slot *)user)->at;
 
     if (c == NULL || c->is_given_up)
         return 0;
@@ -332,9 +368,19 @@ on_manifest(void *user, const char *bytes, size_t len)
 }
 
 static void
+fail_without_part(struct cf_collect *c)
+{
+    (void)cf_error_set(&c->err, CF_ERROR_CONFIG, 0, "collecting: there is no %.300s in the working directory", c->part);
+    (void)cf_error_fix(&c->err, "name a file or a folder that is there, or leave path out");
+    c->status = -1;
+    c->is_given_up = true;
+    cf_collect_stop(c);
+}
+
+static void
 on_manifest_done(void *user, int status, json_t *answer, const struct cf_error *err)
 {
-    struct cf_collect *c = ((struct cf_run *)user)->collect;
+    struct cf_collect *c = ((struct cf_collect_slot *)user)->at;
 
     if (c == NULL || c->is_given_up)
         return;
@@ -350,7 +396,10 @@ on_manifest_done(void *user, int status, json_t *answer, const struct cf_error *
         cf_collect_refuse(c, &(struct cf_collect_entry){.path = (char *)"."},
                           "there are more than %llu entries; the others were not looked at",
                (unsigned long long)c->run->options.collect_entries);
-    cf_collect_next(c);
+    if (c->part != NULL && !c->has_part)
+        fail_without_part(c);
+    else
+        cf_collect_next(c);
 }
 
 static void
@@ -360,7 +409,7 @@ begin_target(struct cf_collect *c)
     struct cf_error why;
 
     c->files = c->folders = c->bytes = c->refused_dropped = 0;
-    c->has_no_memory = false;
+    c->has_no_memory = c->has_part = false;
     json_decref(c->refused);
     c->refused = json_array();
     if (c->skipped != NULL || c->is_given_up) {
@@ -369,7 +418,7 @@ begin_target(struct cf_collect *c)
     }
     cf_lines_init(&c->lines, LINE_BYTES);
     if (cf_link_manifest(cf_sandbox_link(run->sandbox), cf_sandbox_working_directory(run->sandbox),
-                         run->options.collect_entries, on_manifest, on_manifest_done, run, &why) < 0)
+                         run->options.collect_entries, on_manifest, on_manifest_done, c->slot, &why) < 0)
         cf_collect_fail(c, "%s", why.text);
 }
 
@@ -407,8 +456,11 @@ next_target(struct cf_collect *c)
         begin_target(c);
         return;
     }
-    c->run->collect = NULL;
+    if (json_array_size(c->reports) == 0 && !cf_collect_is_after(c)) /* there was not even a folder */
+        report(c, &c->targets[0]);
+    c->slot->at = NULL;
     json_decref(c->refused);
+    json_decref(c->reports);
     cf_buf_release(&c->coming);
     cf_buf_release(&c->going);
     cf_lines_release(&c->lines);
@@ -417,11 +469,12 @@ next_target(struct cf_collect *c)
 }
 
 void
-cf_collect_begin(struct cf_run *run, cf_files_done_fn *done)
+cf_collect_begin(struct cf_run *run, enum cf_collect_kind kind, cf_files_done_fn *done)
 {
-    struct cf_collect *c = run->collect;
+    struct cf_collect *c = run->collects[kind].at;
 
     c->done = done;
+    c->is_given_up = c->is_given_up || c->status < 0; /* its folder failed: it is only told, and closed */
     c->at_target = 0;
     next_target(c);
 }
@@ -429,14 +482,14 @@ cf_collect_begin(struct cf_run *run, cf_files_done_fn *done)
 void
 cf_collect_skip(struct cf_run *run, const char *why, cf_files_done_fn *done)
 {
-    run->collect->skipped = why;
-    cf_collect_begin(run, done);
+    run->collects[CF_COLLECT_AFTER].at->skipped = why;
+    cf_collect_begin(run, CF_COLLECT_AFTER, done);
 }
 
 void
-cf_collect_give_up(struct cf_run *run)
+cf_collect_give_up(struct cf_run *run, enum cf_collect_kind kind)
 {
-    struct cf_collect *c = run->collect;
+    struct cf_collect *c = run->collects[kind].at;
 
     if (c == NULL || c->is_given_up)
         return;
@@ -459,7 +512,10 @@ prepare_failed(struct cf_collect *c, const char *why)
 
     c->status = -1;
     (void)cf_error_set(&c->err, CF_ERROR_CONFIG, 0, "%s %.300s: %s",
-                       strcmp(target->purpose, "state") == 0 ? "--state-out" : "--collect", target->directory, why);
+                       !cf_collect_is_after(c)                 ? "collecting into"
+                       : strcmp(target->purpose, "state") == 0 ? "--state-out"
+                                                               : "--collect",
+                       target->directory, why);
     (void)cf_error_fix(&c->err, "give a folder that does not exist yet");
     tell_done(c);
 }
@@ -534,23 +590,56 @@ prepare_next(struct cf_collect *c)
         cf_collect_begin_fs(c, uv_fs_mkdir(c->run->loop, &c->fs, c->targets[c->at_target].directory, 0755, on_made));
 }
 
-int
-cf_collect_prepare(struct cf_run *run, cf_files_done_fn *done, struct cf_error *err)
+static struct cf_collect *
+collect_new(struct cf_run *run, enum cf_collect_kind kind, cf_files_done_fn *done, struct cf_error *err)
 {
     struct cf_collect *c = calloc(1, sizeof *c);
+    json_t *reports = c != NULL ? json_array() : NULL;
 
-    if (c == NULL)
-        return cf_error_memory(err);
+    if (reports == NULL) {
+        free(c);
+        (void)cf_error_memory(err);
+        return NULL;
+    }
     c->run = run;
+    c->reports = reports;
+    c->refused_most = 1000;
     c->done = done;
     c->fs.data = c;
     c->file = -1;
+    c->slot = &run->collects[kind];
+    *c->slot = (struct cf_collect_slot){run, c};
+    return c;
+}
+
+int
+cf_collect_prepare(struct cf_run *run, cf_files_done_fn *done, struct cf_error *err)
+{
+    struct cf_collect *c = collect_new(run, CF_COLLECT_AFTER, done, err);
+
+    if (c == NULL)
+        return -1;
     if (run->options.collect != NULL)
         c->targets[c->target_count++] = (struct cf_collect_target){"collect", run->options.collect, -1, false};
     if (run->options.state_out != NULL)
         c->targets[c->target_count++] = (struct cf_collect_target){"state", run->options.state_out, -1, false};
-    run->collect = c;
-    run->collected = json_array();
+    run->collected = json_incref(c->reports);
+    prepare_next(c);
+    return 0;
+}
+
+int
+cf_collect_ask(struct cf_run *run, const char *directory, const char *part, size_t refused_most, cf_files_done_fn *done,
+               json_t **ret_reports, struct cf_error *err)
+{
+    struct cf_collect *c = collect_new(run, CF_COLLECT_ASKED, done, err);
+
+    if (c == NULL)
+        return -1;
+    c->part = part;
+    c->refused_most = refused_most;
+    c->targets[c->target_count++] = (struct cf_collect_target){"collect", directory, -1, false};
+    *ret_reports = json_incref(c->reports);
     prepare_next(c);
     return 0;
 }

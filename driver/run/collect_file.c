@@ -55,7 +55,7 @@ on_file_closed(uv_fs_t *fs)
         cf_collect_fail(c, "%s", uv_strerror((int)result));
     } else {
         c->files++;
-        if (entry != NULL)
+        if (entry != NULL && cf_collect_is_after(c))
             cf_voice_file_taken(c->run, entry->path);
         c->bytes += c->offset;
         cf_collect_next(c);
@@ -103,7 +103,7 @@ settle_file(struct cf_collect *c)
 static int
 on_bytes(void *user, const char *bytes, size_t len)
 {
-    struct cf_collect *c = ((struct cf_run *)user)->collect;
+    struct cf_collect *c = ((struct cf_collect_slot *)user)->at;
 
     if (c == NULL || c->is_given_up)
         return 0;
@@ -111,7 +111,8 @@ on_bytes(void *user, const char *bytes, size_t len)
         c->file_error.kind = CF_ERROR_MEMORY;
         return -1;
     }
-    cf_voice_file_bytes(c->run, bytes, len);
+    if (cf_collect_is_after(c))
+        cf_voice_file_bytes(c->run, bytes, len);
     c->is_paused = c->coming.len >= BUFFER_BYTES;
     if (!c->is_fs_busy)
         settle_file(c);
@@ -121,7 +122,7 @@ on_bytes(void *user, const char *bytes, size_t len)
 static void
 on_downloaded(void *user, int status, json_t *answer, const struct cf_error *err)
 {
-    struct cf_collect *c = ((struct cf_run *)user)->collect;
+    struct cf_collect *c = ((struct cf_collect_slot *)user)->at;
 
     if (c == NULL || c->is_given_up)
         return;
@@ -161,9 +162,10 @@ on_file_made(uv_fs_t *fs)
     c->file_error.kind = CF_ERROR_NONE;
     cf_buf_reset(&c->coming);
     cf_buf_reset(&c->going);
-    cf_voice_file_begin(run, c->targets[c->at_target].purpose);
+    if (cf_collect_is_after(c))
+        cf_voice_file_begin(run, c->targets[c->at_target].purpose);
     if (cf_link_download(cf_sandbox_link(run->sandbox), cf_sandbox_working_directory(run->sandbox), entry->path,
-                         run->options.collect_bytes - c->bytes, on_bytes, on_downloaded, run, &c->transfer,
+                         run->options.collect_bytes - c->bytes, on_bytes, on_downloaded, c->slot, &c->transfer,
                          &c->file_error) == 0)
         return;
     c->transfer = NULL;

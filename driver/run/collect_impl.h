@@ -8,7 +8,8 @@
 #define PATH_BYTES 3900u /* beneath /proc/self/fd/N, within PATH_MAX */
 
 struct cf_collect_entry {
-    char *path; /* exact bytes, beneath the working directory */
+    char *path;       /* exact bytes, beneath the working directory */
+    const char *name; /* its end: the path beneath the folder that is filled */
     uint64_t size;
     unsigned mode, error;
 };
@@ -21,6 +22,11 @@ struct cf_collect_target {
 
 struct cf_collect {
     struct cf_run *run;
+    struct cf_collect_slot *slot; /* which of the run's: the sandbox's late words find us gone there */
+    const char *part;             /* only this, beneath the working directory; NULL: all of it */
+    bool has_part;                /* it was listed */
+    json_t *reports;              /* one item a target */
+    size_t refused_most;
     cf_files_done_fn *done;
     struct cf_collect_target targets[2];
     size_t target_count, at_target;
@@ -47,7 +53,7 @@ struct cf_collect {
     const char *skipped;
 };
 
-/* collect.c. An entry that is not taken, and why: told in the result, at most 1000 of them. */
+/* collect.c. An entry that is not taken, and why: told in the report, at most refused_most of them. */
 void cf_collect_refuse(struct cf_collect *c, const struct cf_collect_entry *entry, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* What every callback of the host's files begins with: its result, whatever it is. */
@@ -58,6 +64,8 @@ void cf_collect_fail(struct cf_collect *c, const char *fmt, ...) __attribute__((
 /* `status` of a uv_fs_... call that was just begun. */
 void cf_collect_begin_fs(struct cf_collect *c, int status);
 void cf_collect_next(struct cf_collect *c); /* the entry at c->at, or the target's end */
+/* What runs of their own words say of: the folder of the options, which their journal tells of. */
+bool cf_collect_is_after(const struct cf_collect *c);
 
 /* collect_file.c: c->path is where it goes. */
 void cf_collect_take_file(struct cf_collect *c, const struct cf_collect_entry *entry);

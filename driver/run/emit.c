@@ -44,6 +44,7 @@ on_checkpoint(void *user, json_t *checkpoint, uint64_t frame)
     size_t len = 0;
     cf_auto_free char *text = checkpoint != NULL ? cf_json_dump(checkpoint, &len) : NULL;
 
+    cf_keep_state(run, checkpoint);
     if (run->host.on_checkpoint != NULL && (text != NULL || checkpoint == NULL))
         run->host.on_checkpoint(run->host.user, text, len);
 }

@@ -19,7 +19,7 @@ struct cf_changes;
 /* Comes once, from the loop; what it ends is freed by then. */
 typedef void cf_files_done_fn(struct cf_run *run, int status, const struct cf_error *err);
 
-/* ---- stage.c: state_in, then files, into the sandbox ------------------------------------- */
+/* ---- stage.c: state_in or what is restored, then files, into the sandbox ----------------- */
 
 /* A folder goes with all beneath it: modes kept (its owner may always enter), symlinks inside it
  * kept as they read, anything else refused. A source that is a symlink itself is followed. */
@@ -28,14 +28,27 @@ void cf_stage_give_up(struct cf_run *run); /* done comes, with -1, as soon as no
 
 /* ---- collect.c: the working directory, into a fresh folder of the host ------------------- */
 
+/* After the last turn, as the options say; or when the host asks for it (keep.c). */
+enum cf_collect_kind { CF_COLLECT_AFTER, CF_COLLECT_ASKED, CF_COLLECT_KINDS };
+struct cf_collect_slot {
+    struct cf_run *run;
+    struct cf_collect *at; /* or NULL */
+};
+
 /* Makes the folders that options name, or finds them empty, before anything else is done. */
 CF_CHECKED int cf_collect_prepare(struct cf_run *run, cf_files_done_fn *done, struct cf_error *err);
+/* The same for one folder that is asked for; both texts are borrowed until the end. `part`: only
+ * this file, or what is in this folder, of the working directory; NULL: all. *ret_reports (yours)
+ * has one item at the end, with at most `refused_most` entries named. cf_collect_begin follows in
+ * any case: after a failure it only ends. */
+CF_CHECKED int cf_collect_ask(struct cf_run *run, const char *directory, const char *part, size_t refused_most,
+                              cf_files_done_fn *done, json_t **ret_reports, struct cf_error *err);
 /* Fills them, one after the other. done's status is 0 also when entries were refused: they are
  * named in run->collected; <0 when the host's disk failed us or it was given up. */
-void cf_collect_begin(struct cf_run *run, cf_files_done_fn *done);
+void cf_collect_begin(struct cf_run *run, enum cf_collect_kind kind, cf_files_done_fn *done);
 /* Instead: they stay empty, and the result says why. */
 void cf_collect_skip(struct cf_run *run, const char *why, cf_files_done_fn *done);
-void cf_collect_give_up(struct cf_run *run);
+void cf_collect_give_up(struct cf_run *run, enum cf_collect_kind kind);
 /* A path as JSON text, what is not UTF-8 in it replaced. New reference. */
 json_t *cf_path_json(const char *path);
 /* A path of a manifest that may be made beneath a folder of ours. */

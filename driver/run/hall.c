@@ -5,6 +5,7 @@
  */
 #include "run/hall.h"
 #include "run/mcp.h"
+#include "run/restore.h"
 
 #include "base/clock.h"
 #include "base/ids.h"
@@ -119,7 +120,7 @@ free_run(struct cf_run *run)
     json_t **values[] = {&run->findings, &run->turns,       &run->timings, &run->removed,  &run->left,
                          &run->isolation, &run->limits,     &run->exit_facts, &run->image_json, &run->ledger,
                          &run->relay_totals, &run->egress_json, &run->capability_set, &run->declared, &run->agent_info, &run->turn_meta,
-                         &run->held_action, &run->engine_json, &run->staged, &run->collected, &run->staged_files, &run->session};
+                         &run->held_action, &run->engine_json, &run->staged, &run->collected, &run->staged_files, &run->session, &run->held_state};
 
     for (size_t i = 0; i < CF_COUNT(values); i++)
         json_decref(*values[i]);
@@ -254,6 +255,7 @@ static void
 go_back(struct cf_run *run)
 {
     run->back_wanted = false;
+    cf_keep_give_up(run);
     if (!run->begun)
         run_over(run); /* nothing was begun: nothing to undo */
     else if (run->steps.running && run->steps.dir == CF_STEPS_DOWN)
@@ -295,6 +297,8 @@ on_kick(uv_timer_t *timer)
         run->prompt_wanted = false;
         cf_turn_begin(run);
     }
+    if (run->state == CF_HALL_OPEN)
+        cf_keep_begin(run);
     if (run->cancel_wanted) {
         run->cancel_wanted = false;
         if (run->state == CF_HALL_OPEN && run->turn_state == CF_TURN_LISTING)
@@ -449,6 +453,8 @@ prepare(struct cf_run *run, const char *release_json, size_t release_len, const 
         (void)cf_error_set(err, CF_ERROR_CONFIG, 0, "a state is given, but this release has no resume flag to continue it");
         return cf_error_fix(err, "state resume_flag in a oneshot-v1 release, or stage the folder as files");
     }
+    if (cf_restore_prepare(run, err) < 0)
+        return -1;
     if (run->options.has_pool && run->pool == NULL)
         return cf_error_set(err, CF_ERROR_CONFIG, 0, "options: pool is of cf_pool_open; this is a run of its own");
     if (cf_hall_check_image(&run->release, &run->options, err) < 0)
@@ -540,6 +546,8 @@ cf_run_prompt(struct cf_run *run, const char *prompt_json, size_t len, struct cf
                             run->state == CF_HALL_OPENING ? "the session is not open yet"
                             : run->state == CF_HALL_OPEN  ? "a turn is in flight"
                                                           : "the run is over");
+    if (cf_keep_is_checkpoint(run))
+        return cf_error_set(err, CF_ERROR_CONFIG, 0, "no prompt can be taken now: a checkpoint is being made");
     if (cf_prompt_decode(prompt_json, len, &run->next_prompt, err) < 0)
         return -1;
     if (check_prompt(run, &run->next_prompt, err) < 0) {

@@ -21,6 +21,7 @@
 #include "run/gateway.h"
 #include "run/hooks.h"
 #include "run/image.h"
+#include "run/keep.h"
 #include "run/options.h"
 #include "run/perturb.h"
 #include "run/record.h"
@@ -142,7 +143,12 @@ struct cf_run {
     bool lane_closing;
 
     struct cf_stage *stage;     /* while files go in */
-    struct cf_collect *collect; /* from its preparation until all came out */
+    struct cf_collect_slot collects[CF_COLLECT_KINDS]; /* from its preparation until all came out */
+    struct cf_keep *keep;       /* what the host asked to take out, until it has heard of it */
+    void (*keep_then)(struct cf_run *run); /* the way back waits for it */
+    json_t *held_state;         /* acp: checkfu.journal_checkpoint as the agent last gave it, or NULL */
+    uint64_t held_turns;        /* how many turns it knows of */
+    uint64_t turns_before;      /* of the conversation, in the runs before this one */
     struct cf_changes *changes;
     struct cf_hooks *hooks;     /* while hooks run */
     bool sandbox_lost, hook_aborted, after_pending;

@@ -6,6 +6,7 @@
 #include "run/lane_acp.h"
 #include "run/mcp.h"
 #include "run/record.h"
+#include "run/restore.h"
 
 #include "base/str.h"
 #include "json/json.h"
@@ -206,12 +207,17 @@ cf_acp_initialized(void *user, json_t *result, uint64_t frame)
     struct cf_error why;
     json_t *envelope = cf_envelope_acp(run->options.is_ephemeral);
     json_t *declared = json_object_get(json_object_get(result, "_meta"), "checkfu.capabilities");
+    int status;
 
     json_decref(run->agent_info);
     run->agent_info = json_incref(json_object_get(result, "agentInfo"));
     run->declared = declared != NULL ? json_deep_copy(declared) : json_object();
-    if (cf_declaration_read(result, &run->declaration, &why) < 0 ||
-        cf_session_meta_check(run->options.session_meta, &run->declaration, &why) < 0) {
+    status = cf_declaration_read(result, &run->declaration, &why);
+    if (status == 0) {
+        cf_restore_resume(run);
+        status = cf_session_meta_check(run->options.session_meta, &run->declaration, &why);
+    }
+    if (status < 0) {
         json_decref(envelope);
         cf_hall_fail(run, &why);
         return;
@@ -281,6 +287,7 @@ cf_acp_session_open(void *user, const char *session_id, json_t *result, uint64_t
     json_decref(run->session);
     run->session = json_pack("{s:s, s:s, s:[], s:n}", "id", session_id, "entered_by", run->side->entered_by, "left_by",
                              "refused");
+    cf_restore_hold(run);
     /* before what the agent has said of its session meanwhile */
     cf_record_call_json(run, CF_CALL_READY, frame, run->capability_set);
     cf_normalizer_ready(run->normalizer, run->capability_set, frame);

@@ -3,6 +3,7 @@
  * unknown member is refused: a misspelt limit that is silently not in force would be a lie.
  */
 #include "run/options.h"
+#include "run/restore.h"
 
 #include "base/str.h"
 #include "json/json.h"
@@ -56,6 +57,7 @@ static const struct row rows[] = {
     {NULL, "files", LIST, AT(files), 0, 0, {0}},
     {NULL, "state_in", TEXT, AT(state_in), 0, 4096, {0}},
     {NULL, "state_out", TEXT, AT(state_out), 0, 4096, {0}},
+    {NULL, "restore", OBJECT, AT(restore), 0, 0, {0}},
     {NULL, "collect", TEXT, AT(collect), 0, 4096, {0}},
     {"hooks", "post_materialize", LIST, AT(hooks[CF_HOOK_POST_MATERIALIZE]), 0, 0, {0}},
     {"hooks", "pre_writeback", LIST, AT(hooks[CF_HOOK_PRE_WRITEBACK]), 0, 0, {0}},
@@ -435,7 +437,7 @@ check_keeps_nothing(const struct cf_run_options *options, struct cf_error *err)
 int
 cf_run_options_decode(const char *json, size_t len, struct cf_run_options *options, struct cf_error *err)
 {
-    static const struct cf_json_limits limits = {8u << 20, 40, 100000, true, true};
+    static const struct cf_json_limits limits = {16u << 20, 40, 100000, true, true};
 
     memset(options, 0, sizeof *options);
     options->relay_port = 4180;
@@ -471,6 +473,8 @@ cf_run_options_decode(const char *json, size_t len, struct cf_run_options *optio
     if (check_env(options->env, err) < 0 || check_files(options->files, err) < 0 ||
         check_config(options->config, err) < 0 || check_journal(options, err) < 0 ||
         check_upstreams(options->upstreams, err) < 0)
+        return -1;
+    if (options->restore != NULL && cf_restore_check(options->restore, err) < 0)
         return -1;
     return check_hooks(options, err);
 }

@@ -49,6 +49,7 @@ struct cf_run_options {
     bool skip_reap;
     json_t *files;            /* [{"source","target"}] to stage, or NULL */
     const char *state_in;     /* a folder staged into the working directory; implies continues */
+    json_t *restore;          /* a checkpoint's document, or NULL: run/restore.h */
     const char *collect, *state_out; /* folders to fill with the working directory after the run */
     uint64_t collect_bytes, collect_entries;
     json_t *hooks[CF_HOOK_PHASES]; /* each a text or a list of texts (an exact argv), or NULL */

@@ -19,7 +19,7 @@ cf_rows_wants_collecting(const struct cf_run *run)
 bool
 cf_rows_wants_staging(const struct cf_run *run)
 {
-    return run->options.state_in != NULL || json_array_size(run->options.files) > 0;
+    return run->options.state_in != NULL || run->options.restore != NULL || json_array_size(run->options.files) > 0;
 }
 
 /* Why nothing of the author's may run or be read any more, or NULL: it may. */
@@ -73,7 +73,7 @@ cf_rows_files_abort(struct cf_steps *steps)
     struct cf_run *run = cf_run_of(steps);
 
     cf_stage_give_up(run);
-    cf_collect_give_up(run);
+    cf_collect_give_up(run, CF_COLLECT_AFTER);
 }
 
 /* Nothing of ours is lost by it; what the author asked for did not come about. */
@@ -103,26 +103,32 @@ on_collect_deadline(uv_timer_t *timer)
     (void)cf_error_set(&why, CF_ERROR_DEADLINE, 0, "the whole command's time was over while files were collected");
     (void)cf_error_fix(&why, "raise --timeout, or collect less with --collect-limit");
     cf_rows_keep_late_error(run, &why);
-    cf_collect_give_up(run);
+    cf_collect_give_up(run, CF_COLLECT_AFTER);
 }
 
-int
-cf_rows_files_undo(struct cf_steps *steps, struct cf_error *err)
+static void
+collect_after(struct cf_run *run)
 {
-    struct cf_run *run = cf_run_of(steps);
     const char *why_not = why_not_after(run);
 
-    if (run->collect == NULL) {
-        cf_steps_settle(steps, 0);
-        return 0;
+    if (run->collects[CF_COLLECT_AFTER].at == NULL) {
+        cf_steps_settle(&run->steps, 0);
+        return;
     }
     run->after_began_ms = cf_clock_ms();
     if (why_not != NULL) {
         cf_collect_skip(run, why_not, on_collected);
-        return 0;
+        return;
     }
     uv_timer_start(&run->phase, on_collect_deadline, cf_hall_left_ms(run), 0);
-    cf_collect_begin(run, on_collected);
+    cf_collect_begin(run, CF_COLLECT_AFTER, on_collected);
+}
+
+/* What the host asked for has been given up by now; its file of this machine may still be open. */
+int
+cf_rows_files_undo(struct cf_steps *steps, struct cf_error *err)
+{
+    cf_keep_await(cf_run_of(steps), collect_after);
     return 0;
 }
 
@@ -207,5 +213,5 @@ cf_rows_after_hurry(struct cf_run *run)
 {
     on_all_killed(run, -1, NULL, NULL);
     cf_hooks_give_up(run);
-    cf_collect_give_up(run);
+    cf_collect_give_up(run, CF_COLLECT_AFTER);
 }

@@ -6,6 +6,7 @@
 #include "run/files.h"
 
 #include "run/hall.h"
+#include "run/restore.h"
 
 #include "base/mime.h"
 #include "base/str.h"
@@ -134,11 +135,14 @@ fill_queue(struct cf_stage *stage, struct cf_error *err)
 {
     const struct cf_run_options *options = &stage->run->options;
     const char *cwd = cf_sandbox_working_directory(stage->run->sandbox);
+    const char *restored = cf_restore_directory(stage->run);
     json_t *file;
     size_t i;
 
     if (options->state_in != NULL &&
         add_item(stage, strdup(options->state_in), cwd, strdup(""), true, NULL) < 0)
+        return cf_error_memory(err);
+    if (restored != NULL && add_item(stage, strdup(restored), cwd, strdup(""), false, NULL) < 0)
         return cf_error_memory(err);
     json_array_foreach(options->files, i, file)
     {
@@ -566,6 +570,8 @@ on_looked(uv_fs_t *fs)
         open_file(stage);
     else if (S_ISDIR(mode))
         make_folder(stage, mode);
+    else if (S_ISLNK(mode) && TAILQ_FIRST(&stage->queue)->target[0] == '\0')
+        fail_item(stage, "name the folder itself", "it is a symlink, and what is restored follows none");
     else if (S_ISLNK(mode))
         begin_fs(stage, uv_fs_readlink(stage->run->loop, &stage->fs, TAILQ_FIRST(&stage->queue)->source, on_link_read));
     else

@@ -24,6 +24,8 @@
  * better, for good: libcurl and libsodium stay initialized.
  *
  * History
+ *   1.1  run_collect and run_checkpoint at the end of cf_driver; on_collected and
+ *        on_checkpoint_made at the end of cf_run_host
  *   1.0  the first
  */
 #ifndef CFRUNNER_DRIVER_H
@@ -100,6 +102,12 @@ struct cf_driver {
     int (*release_check)(const char *json, size_t len, char **ret_report,
                          struct cf_error *err);
     void (*release_report_free)(char *report);
+
+    /* since 1.1 */
+    int (*run_collect)(struct cf_run *run, const char *collect_json, size_t len,
+                       struct cf_error *err);
+    int (*run_checkpoint)(struct cf_run *run, const char *checkpoint_json, size_t len,
+                          struct cf_error *err);
 };
 
 /* True when the loaded driver is new enough to have `member`, and has it. */

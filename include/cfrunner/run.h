@@ -9,7 +9,8 @@
  * from inside any callback.
  *
  * Order of callbacks: on_phase ... on_ready; then for each prompt on_observation ... on_turn; at
- * the end on_result once, then on_closed once, and nothing after it.
+ * the end on_result once, then on_closed once, and nothing after it. What was asked for by
+ * cf_run_collect or cf_run_checkpoint is answered whenever it is done, before on_result.
  *
  * The host ignores or blocks SIGPIPE: cf_run_open refuses a process in which it is at its default.
  */
@@ -87,6 +88,15 @@ struct cf_run_host {
     /* acp: {"version":1,"state":"..."}, the state to keep for checkfu.resume; json NULL: the state
      * became too large, and what is held is void. */
     void (*on_checkpoint)(void *user, const char *json, size_t len);
+
+    /* since 1.1 */
+    /* Once for each cf_run_collect that returned 0, before on_result at the latest: an item as of the
+     * result's "collected". "error" is null, or why the copying ended early (the run's end is such
+     * a reason); "complete" false: "refused" names what was not taken. */
+    void (*on_collected)(void *user, const char *json, size_t len);
+    /* Once for each cf_run_checkpoint that returned 0, before on_result at the latest:
+     * proto/checkpoint.schema.json. "error" is null, or why there is none. */
+    void (*on_checkpoint_made)(void *user, const char *json, size_t len);
 };
 
 /*
@@ -111,7 +121,8 @@ CF_API CF_CHECKED int cf_run_open(struct uv_loop_s *loop, const char *release_js
  *   "replay": {"prompt_nonce","answer_nonce","prior_nonce","answer_json","hold_ms"}: what the replay
  *                              model looks for and says; with hold_ms it says nothing before a
  *                              steer or an interrupt of this turn was answered, or so long.
- * Copied. <0 when a turn is in flight, before on_ready, or when the run is over.
+ * Copied. <0 when a turn is in flight or a checkpoint is being made, before on_ready, or when the
+ * run is over.
  */
 CF_API CF_CHECKED int cf_run_prompt(struct cf_run *run, const char *prompt_json, size_t len, struct cf_error *err);
 
@@ -144,6 +155,28 @@ CF_API CF_CHECKED int cf_run_permission_answer(struct cf_run *run, uint64_t requ
  * {"action":"cancel"}. Copied. <0 when the request is not pending or the answer is none of these. */
 CF_API CF_CHECKED int cf_run_question_answer(struct cf_run *run, uint64_t request, const char *answer_json,
                                              size_t len, struct cf_error *err);
+
+/*
+ * Copies the working directory as it stands into a folder of this machine, between two turns or in
+ * the middle of one: {"directory":"/absolute"}, absent or empty and writable to nobody else, and
+ * optionally "path", a file or a folder of the working directory, in place of all of it. Copied.
+ * Only folders and regular files are made, no symlink is followed, options.limits bound it
+ * (collect_entries counts the whole working directory). What a program writes meanwhile comes as it
+ * was found, and a file that is gone again is refused. At any time from on_ready until cf_run_close,
+ * one collection or checkpoint at a time: else <0, as with a document that is wrong. The end comes
+ * by on_collected, also when the run ends before: what was taken until then stays in the folder.
+ */
+CF_API CF_CHECKED int cf_run_collect(struct cf_run *run, const char *collect_json, size_t len, struct cf_error *err);
+
+/*
+ * Keeps what a later run needs to go on from here: {"directory":"/absolute"} gets the working
+ * directory, as by cf_run_collect; on_checkpoint_made gets the document, which is to be given to
+ * that run as options.restore. Copied. Between two turns only, and no prompt is taken until it is
+ * made. <0 otherwise, with retention ephemeral_zdr, and for a harness whose capability set says
+ * checkpoint none (CF_ERROR_INCOMPATIBLE): a oneshot-v1 release without a resume flag.
+ */
+CF_API CF_CHECKED int cf_run_checkpoint(struct cf_run *run, const char *checkpoint_json, size_t len,
+                                        struct cf_error *err);
 
 /* Takes back CF_RUN_PAUSE. */
 CF_API void cf_run_resume(struct cf_run *run);

@@ -20,7 +20,7 @@ extern "C" {
 
 /* The ABI of everything under cfrunner/; its history and its rules stand in cfrunner/driver.h. */
 #define CF_ABI_MAJOR 1
-#define CF_ABI_MINOR 0
+#define CF_ABI_MINOR 1
 
 /* The version of the linked library, static storage; never NULL. */
 CF_API const char *cf_version(void);

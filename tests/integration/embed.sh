@@ -128,7 +128,8 @@ done
 # ---- closed from inside every callback; paused and resumed ---------------------------------------------------
 
 sanitized || { # the driver is loaded into a host that has no sanitizer
-door() { bounded "$B/tests/plugin/host_door" "$so" "$RELEASE_DOOR" "$(options acp-script | sed 's/}$/,"permission":"ask","elicitation":"ask"}/')" '{"text":"hello"}' "$@" >"$WORK/out" 2>"$WORK/err"; }
+mkdir "$WORK/door"
+door() { bounded env DOOR_DIR="$WORK/door" "$B/tests/plugin/host_door" "$so" "$RELEASE_DOOR" "$(options acp-script | sed 's/}$/,"permission":"ask","elicitation":"ask"}/')" '{"text":"hello"}' "$@" >"$WORK/out" 2>"$WORK/err"; }
 RELEASE_DOOR="{$image"',"protocol":"acp-v1","entrypoint":"/opt/script/bin/acp-script","arguments":["/opt/script/wire/all-callbacks.acps"]}'
 if door; then ok "every callback comes, and a run or a pool may be closed inside it: $(jq -c '.closed_in, .guest' "$WORK/out")"; else
     bad "closed from inside a callback" "$(cat "$WORK/out" "$WORK/err")"; fi

@@ -5,7 +5,7 @@
  * One run of RELEASE must bring every callback there is (fixtures/wire/all-callbacks.acps does
  * that). Then, for each callback, a run that is closed inside it, all of them at once on one loop;
  * and a pool that is closed inside each of its own. Whatever comes after on_closed, or is missing,
- * is counted.
+ * is counted. DOOR_DIR names a folder of this machine for what the runs collect.
  *
  * All of it as a guest: each callback on the thread that turns the loop, no thread but what libuv and
  * libcurl make for themselves, and signals, environment, folder and umask as they were.
@@ -30,11 +30,12 @@
 
 enum call {
     PHASE, PROGRESS, OBSERVATION, LOG, FRAME, STDERR, CALL, FINDING, READY, TURN, RESULT,
-    PERMISSION, QUESTION, GONE, STEERING, CHECKPOINT, CALLS
+    PERMISSION, QUESTION, GONE, STEERING, CHECKPOINT, CHECKPOINT_MADE, COLLECTED, CALLS
 };
 static const char *const names[CALLS] = {
     "phase", "progress", "observation", "log", "frame", "stderr", "call", "finding", "ready",
-    "turn", "result", "permission", "question", "gone", "steering", "checkpoint"};
+    "turn", "result", "permission", "question", "gone", "steering", "checkpoint",
+    "checkpoint_made", "collected"};
 enum { POOL_LOG, POOL_READY, POOL_STATE, POOL_TEARDOWN, POOL_CALLS };
 
 struct box {
@@ -221,12 +222,51 @@ on_ready(void *user)
         fprintf(stderr, "host_door: %s\n", err.text);
 }
 
+/* A folder of its own for each box and verb. */
+static void
+keep(struct box *box, const char *what,
+     int (*verb)(struct cf_run *, const char *, size_t, struct cf_error *))
+{
+    const char *folder = getenv("DOOR_DIR");
+    char document[4096];
+    struct cf_error err = {0};
+    int len = snprintf(document, sizeof document, "{\"directory\":\"%s/%s-%d\"}",
+                       folder != NULL ? folder : "/nonexistent", what, box->where);
+
+    if (verb(box->run, document, (size_t)len, &err) == 0)
+        return;
+    fprintf(stderr, "host_door: %s: %s\n", what, err.text);
+    box->world->driver->run_close(box->run, 5000, NULL);
+}
+
 static void
 on_turn(void *user, uint32_t turn, const char *json, size_t len)
 {
     struct box *box = user;
 
     reached(user, TURN);
+    if (!box->is_closing && memmem(json, len, "\"run_over\":false", 16) != NULL)
+        keep(box, "checkpoint", box->world->driver->run_checkpoint);
+    else if (!box->is_closing)
+        box->world->driver->run_close(box->run, 5000, NULL);
+}
+
+static void
+on_checkpoint_made(void *user, const char *json, size_t len)
+{
+    struct box *box = user;
+
+    reached(user, CHECKPOINT_MADE);
+    if (!box->is_closing)
+        keep(box, "collect", box->world->driver->run_collect);
+}
+
+static void
+on_collected(void *user, const char *json, size_t len)
+{
+    struct box *box = user;
+
+    reached(user, COLLECTED);
     if (!box->is_closing)
         box->world->driver->run_close(box->run, 5000, NULL);
 }
@@ -319,7 +359,9 @@ static const struct cf_run_host listener = {.size = sizeof listener,
                                             .on_question = on_question,
                                             .on_request_gone = on_request_gone,
                                             .on_steering = on_steering,
-                                            .on_checkpoint = on_checkpoint};
+                                            .on_checkpoint = on_checkpoint,
+                                            .on_collected = on_collected,
+                                            .on_checkpoint_made = on_checkpoint_made};
 
 /* In a pool, which has its image already, but for the callback that only an image brings. */
 static void

@@ -259,6 +259,62 @@ START_TEST(an_older_and_so_shorter_host_is_served_as_far_as_it_goes)
 }
 END_TEST
 
+/* As the first hosts were built: what came later lies past their end and is never read. */
+START_TEST(a_host_of_1_0_is_served_by_this_driver)
+{
+    struct host host = {0};
+    struct cf_run_host table = host_table(&host);
+
+    set_up();
+    ck_assert_uint_eq(offsetof(struct cf_run_host, on_collected),
+                      offsetof(struct cf_run_host, on_checkpoint) + sizeof(void *));
+    table.size = offsetof(struct cf_run_host, on_collected);
+    table.abi_minor = 0;
+    live(&host, at_the_edge(&table, table.size));
+    ck_assert_int_eq(host.results, 1);
+    ck_assert_int_eq(host.closed, 1);
+}
+END_TEST
+
+START_TEST(a_driver_of_1_0_lacks_the_verbs_of_1_1)
+{
+    struct cf_driver old = *driver;
+
+    ck_assert_uint_eq(offsetof(struct cf_driver, run_collect),
+                      offsetof(struct cf_driver, release_report_free) + sizeof(void *));
+    ck_assert(CF_DRIVER_HAS(driver, run_collect) && CF_DRIVER_HAS(driver, run_checkpoint));
+    old.size = offsetof(struct cf_driver, run_collect);
+    ck_assert(CF_DRIVER_HAS(&old, release_report_free));
+    ck_assert(!CF_DRIVER_HAS(&old, run_collect) && !CF_DRIVER_HAS(&old, run_checkpoint));
+}
+END_TEST
+
+/* No session is open: whatever the document, and also from inside the last callbacks. */
+START_TEST(nothing_is_taken_out_of_a_run_that_is_not_open)
+{
+    static const char document[] = "{\"directory\":\"/nonexistent/x\"}";
+    struct host host = {.is_closing = true};
+    struct cf_run_host table = host_table(&host);
+    struct cf_error err = {0};
+    uv_loop_t loop;
+
+    set_up();
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    ck_assert_int_eq(open_run(&host, &loop, &table, &err), 0);
+    ck_assert_int_eq(driver->run_collect(host.run, document, sizeof document - 1, &err), -1);
+    ck_assert_int_eq(err.kind, CF_ERROR_CONFIG);
+    ck_assert_ptr_nonnull(strstr(err.text, "not open yet"));
+    ck_assert_int_eq(driver->run_checkpoint(host.run, document, sizeof document - 1, &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.text, "not open yet"));
+    driver->run_close(host.run, 0, NULL);
+    ck_assert_int_eq(driver->run_collect(host.run, document, sizeof document - 1, &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.text, "the run is over"));
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+    ck_assert_int_eq(host.closed, 1);
+}
+END_TEST
+
 START_TEST(a_host_too_short_to_be_one_is_refused)
 {
     struct host host = {0};
@@ -530,6 +586,9 @@ UNIT_MAIN("plugin/plugin", tcase_add_test(tc, the_table_says_what_it_is_before_a
           tcase_add_test(tc, a_setup_of_another_major_is_refused);
           tcase_add_test(tc, a_run_before_setup_is_refused);
           tcase_add_test(tc, an_older_and_so_shorter_host_is_served_as_far_as_it_goes);
+          tcase_add_test(tc, a_host_of_1_0_is_served_by_this_driver);
+          tcase_add_test(tc, a_driver_of_1_0_lacks_the_verbs_of_1_1);
+          tcase_add_test(tc, nothing_is_taken_out_of_a_run_that_is_not_open);
           tcase_add_test(tc, a_host_too_short_to_be_one_is_refused);
           tcase_add_test(tc, a_newer_and_so_longer_host_is_served_as_far_as_it_is_known);
           tcase_add_test(tc, older_and_newer_setups_are_taken);

@@ -5,6 +5,7 @@
 #include "tests/support/unit.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 START_TEST(a_path_out_of_the_sandbox_stays_beneath)
@@ -67,6 +68,61 @@ START_TEST(files_and_hooks_are_read)
 }
 END_TEST
 
+#define BEFORE "{\"restore\":{\"schema_version\":1,\"run\":\"run_0\",\"made_at\":\"2026-01-01T00:00:00Z\",\"protocol\":\"acp-v1\","
+#define AFTER ",\"session\":null,\"working_directory\":\"/w\",\"collected\":{}}}"
+
+START_TEST(a_checkpoint_is_restored_only_as_it_was_made)
+{
+    static const char sound[] = BEFORE "\"turns\":2,\"state\":{\"version\":1,\"state\":\"s\"},\"state_turns\":1,"
+                                       "\"directory\":\"/d\",\"error\":null" AFTER;
+    static const struct {
+        const char *middle, *word;
+    } cases[] = {
+        {"\"turns\":2,\"state\":null,\"state_turns\":null,\"directory\":\"/d\"", "error is missing"},
+        {"\"turns\":2,\"state\":null,\"state_turns\":null,\"directory\":\"/d\",\"error\":\"x\"", "was not made"},
+        {"\"turns\":2,\"state\":null,\"state_turns\":null,\"directory\":\"d\",\"error\":null", "absolute"},
+        {"\"turns\":-1,\"state\":null,\"state_turns\":null,\"directory\":\"/d\",\"error\":null", "turns"},
+        {"\"turns\":1,\"state\":null,\"state_turns\":\"1\",\"directory\":\"/d\",\"error\":null", "turns"},
+        {"\"turns\":1,\"state\":\"s\",\"state_turns\":1,\"directory\":\"/d\",\"error\":null", "state is neither"},
+        {"\"turns\":1,\"state\":{\"version\":2,\"state\":\"s\"},\"state_turns\":1,\"directory\":\"/d\",\"error\":null",
+         "state is neither"},
+        {"\"turns\":1,\"state\":null,\"state_turns\":null,\"directory\":\"/d\",\"error\":null,\"more\":1", "a member"},
+    };
+    char json[1000];
+    struct cf_run_options o;
+    struct cf_error err = {0};
+
+    ck_assert_msg(cf_run_options_decode(sound, strlen(sound), &o, &err) == 0, "%s", err.text);
+    ck_assert_ptr_nonnull(o.restore);
+    cf_run_options_done(&o);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        (void)snprintf(json, sizeof json, BEFORE "%s" AFTER, cases[i].middle);
+        refused(json, cases[i].word);
+    }
+    refused("{\"restore\":{}}", "schema_version is missing");
+    refused("{\"restore\":\"/d\"}", "restore");
+}
+END_TEST
+
+START_TEST(a_held_state_may_fill_its_mebibyte)
+{
+    struct cf_run_options o;
+    struct cf_error err = {0};
+
+    for (size_t size = 1048576; size <= 1048577; size++) { /* each of its bytes six in the text */
+        char *json = malloc(7 * size), *at = json;
+        at += sprintf(at, BEFORE "\"turns\":1,\"state\":{\"version\":1,\"state\":\"");
+        for (size_t i = 0; i < size; i++, at += 6)
+            memcpy(at, "\\u0001", 6);
+        strcpy(at, "\"},\"state_turns\":1,\"directory\":\"/d\",\"error\":null" AFTER);
+        ck_assert_msg(cf_run_options_decode(json, strlen(json), &o, &err) == (size == 1048576 ? 0 : -1), "%s", err.text);
+        cf_run_options_done(&o);
+        free(json);
+    }
+    ck_assert_ptr_nonnull(strstr(err.text, "1 MiB"));
+}
+END_TEST
+
 START_TEST(one_variable_is_one_string_of_the_kernel)
 {
     static char json[131200];
@@ -113,5 +169,8 @@ START_TEST(what_is_wrong_with_files_and_hooks_is_named)
 END_TEST
 
 UNIT_MAIN("run: files and hooks", tcase_add_test(tc, a_path_out_of_the_sandbox_stays_beneath);
-          tcase_add_test(tc, files_and_hooks_are_read); tcase_add_test(tc, one_variable_is_one_string_of_the_kernel);
+          tcase_add_test(tc, files_and_hooks_are_read);
+          tcase_add_test(tc, a_checkpoint_is_restored_only_as_it_was_made);
+          tcase_add_test(tc, a_held_state_may_fill_its_mebibyte);
+          tcase_add_test(tc, one_variable_is_one_string_of_the_kernel);
           tcase_add_test(tc, what_is_wrong_with_files_and_hooks_is_named);)

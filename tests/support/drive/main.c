@@ -10,11 +10,17 @@
  *   DRIVE_CANCEL      cancels it
  *   DRIVE_BLOCKS      further content blocks of the first prompt
  *   DRIVE_ANSWERS     in the second prompt: "answers" for the question the first one ended with
+ *   DRIVE_COLLECT     collect document, asked DRIVE_WHEN: "ready" (the first prompt waits for it),
+ *                     "message" (at the first one; the turn is canceled when it has come), "end"
+ *                     (after the last turn; the default)
+ *   DRIVE_CHECKPOINT  checkpoint document, asked after the last turn
+ *   DRIVE_CLOSE       closes the run right after either was asked
  */
 #include <cfrunner/run.h>
 
 #include <jansson.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +32,7 @@ struct drive {
     char **prompts;
     unsigned turn;
     char question[64];
+    bool has_asked;
 };
 
 static void
@@ -46,12 +53,95 @@ say_error(const char *what, const struct cf_error *err)
     json_decref(object);
 }
 
+/* ---- collect and checkpoint ------------------------------------------------------------ */
+
+static bool
+is_when(const char *when)
+{
+    const char *wanted = getenv("DRIVE_WHEN");
+
+    return getenv("DRIVE_COLLECT") != NULL && strcmp(wanted != NULL ? wanted : "end", when) == 0;
+}
+
+static void
+try_both(struct drive *d, const char *document)
+{
+    static const char other[] = "{\"directory\":\"/nonexistent/x\"}";
+    struct cf_error err;
+
+    if (cf_run_collect(d->run, document, strlen(document), &err) < 0)
+        say_error("second", &err);
+    if (cf_run_checkpoint(d->run, other, sizeof other - 1, &err) < 0)
+        say_error("second", &err);
+}
+
+/* True: it was asked for, and its callback goes on from there. */
+static bool
+ask(struct drive *d, const char *name, int (*verb)(struct cf_run *, const char *, size_t, struct cf_error *))
+{
+    const char *document = getenv(name);
+    struct cf_error err;
+
+    if (document == NULL)
+        return false;
+    if (verb(d->run, document, strlen(document), &err) < 0) {
+        say_error("refused", &err);
+        return false;
+    }
+    try_both(d, document);
+    if (getenv("DRIVE_CLOSE") != NULL)
+        cf_run_close(d->run, 0, NULL);
+    return true;
+}
+
+/* What stands between the last turn and the end. */
+static void
+leave(struct drive *d)
+{
+    if (is_when("end") && !d->has_asked) {
+        d->has_asked = true;
+        if (ask(d, "DRIVE_COLLECT", cf_run_collect))
+            return;
+    }
+    if (!ask(d, "DRIVE_CHECKPOINT", cf_run_checkpoint))
+        cf_run_close(d->run, UINT64_MAX, NULL);
+}
+
+static void prompt(struct drive *d);
+
+static void
+on_collected(void *user, const char *json, size_t len)
+{
+    struct drive *d = user;
+
+    line("collected", json, len);
+    if (is_when("message"))
+        cf_run_cancel(d->run);
+    else if (is_when("ready"))
+        prompt(d);
+    else
+        leave(d);
+}
+
+static void
+on_checkpoint_made(void *user, const char *json, size_t len)
+{
+    struct drive *d = user;
+
+    line("checkpoint_made", json, len);
+    cf_run_close(d->run, UINT64_MAX, NULL);
+}
+
 static int
 on_observation(void *user, const struct cf_observation *o)
 {
     struct drive *d = user;
 
     line("observation", o->json, o->json_len);
+    if (o->type == CF_OBSERVATION_AGENT_MESSAGE && is_when("message") && !d->has_asked) {
+        d->has_asked = true;
+        (void)ask(d, "DRIVE_COLLECT", cf_run_collect);
+    }
     if (o->type == CF_OBSERVATION_REQUIRES_ACTION) {
         json_t *root = json_loadb(o->json, o->json_len, 0, NULL);
         const char *id = json_string_value(
@@ -145,7 +235,7 @@ prompt(struct drive *d)
     char *text;
 
     if (object == NULL) {
-        cf_run_close(d->run, UINT64_MAX, NULL);
+        leave(d);
         return;
     }
     if (d->turn == 0 && getenv("DRIVE_BLOCKS") != NULL)
@@ -176,7 +266,8 @@ on_ready(void *user)
 
     if (cf_run_steer(d->run, "{\"content\":\"too early\"}", 23, NULL, &err) < 0)
         say_error("early", &err);
-    prompt(d);
+    if (!is_when("ready") || !ask(d, "DRIVE_COLLECT", cf_run_collect))
+        prompt(d);
 }
 
 static void
@@ -211,7 +302,9 @@ main(int argc, char **argv)
                                .on_question = on_question,
                                .on_request_gone = on_request_gone,
                                .on_steering = on_steering,
-                               .on_checkpoint = on_checkpoint};
+                               .on_checkpoint = on_checkpoint,
+                               .on_collected = on_collected,
+                               .on_checkpoint_made = on_checkpoint_made};
     json_t *plan = argc > 2 ? json_load_file(argv[1], 0, NULL) : NULL;
     char *release = json_dumps(json_object_get(plan, "release"), JSON_COMPACT);
     char *options = json_dumps(json_object_get(plan, "options"), JSON_COMPACT);
