@@ -89,7 +89,7 @@ read_request(struct cf_keep *keep, const char *json, size_t len, struct cf_error
 /* ---- the documents -------------------------------------------------------------------------------- */
 
 static json_t *
-checkpoint_json(const struct cf_run *run, const struct cf_keep *keep, json_t *report)
+document_of(const struct cf_run *run, const struct cf_keep *keep, json_t *report)
 {
     json_t *state_turns = run->held_state != NULL ? json_integer((json_int_t)run->held_turns) : json_null();
     char made_at[21];
@@ -114,7 +114,7 @@ settle(struct cf_run *run)
     bool is_checkpoint = keep->is_checkpoint;
     json_t *report = json_array_get(keep->reports, 0);
     json_t *document = report == NULL   ? NULL
-                       : is_checkpoint ? checkpoint_json(run, keep, report)
+                       : is_checkpoint ? document_of(run, keep, report)
                                        : json_incref(report);
     size_t len = 0;
     cf_auto_free char *made = document != NULL ? cf_json_dump(document, &len) : NULL;

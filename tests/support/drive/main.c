@@ -15,6 +15,8 @@
  *                     (after the last turn; the default)
  *   DRIVE_CHECKPOINT  checkpoint document, asked after the last turn
  *   DRIVE_CLOSE       closes the run right after either was asked
+ *   DRIVE_BUSY        before that, keeps one thread of libuv's pool busy for so many milliseconds: with
+ *                     UV_THREADPOOL_SIZE=1 a disk that is slow
  */
 #include <cfrunner/run.h>
 
@@ -29,6 +31,7 @@
 struct drive {
     struct cf_run *run;
     uv_timer_t timer, cancel;
+    uv_work_t busy;
     char **prompts;
     unsigned turn;
     char question[64];
@@ -75,6 +78,17 @@ try_both(struct drive *d, const char *document)
         say_error("second", &err);
 }
 
+static void
+sleep_in_pool(uv_work_t *work)
+{
+    uv_sleep((unsigned)atoi(getenv("DRIVE_BUSY")));
+}
+
+static void
+on_slept(uv_work_t *work, int status)
+{
+}
+
 /* True: it was asked for, and its callback goes on from there. */
 static bool
 ask(struct drive *d, const char *name, int (*verb)(struct cf_run *, const char *, size_t, struct cf_error *))
@@ -89,6 +103,8 @@ ask(struct drive *d, const char *name, int (*verb)(struct cf_run *, const char *
         return false;
     }
     try_both(d, document);
+    if (getenv("DRIVE_BUSY") != NULL)
+        uv_queue_work(uv_default_loop(), &d->busy, sleep_in_pool, on_slept);
     if (getenv("DRIVE_CLOSE") != NULL)
         cf_run_close(d->run, 0, NULL);
     return true;
