@@ -3,8 +3,8 @@
  * counted, in slices of a few milliseconds: files of the watched folders that changed since
  * the sandbox started (the image's own are older; their status time cannot be set back), what
  * /tmp holds, and files that have no name any more but are still open. The space left on the
- * disk, although others share it, tells when to hurry, and whether what a process left behind when it
- * ended may be too much: then its end is told after one more pass.
+ * disk, although others share it, tells when to hurry, and whether what a process left behind when
+ * it ended may be too much: then its end is told after one more pass.
  *
  * Not seen: files without a name that are only mapped, or held by a process that made itself
  * undumpable.
@@ -213,8 +213,8 @@ free_space(const struct folder *folder)
     return statfs(folder->path, &fs) < 0 ? 0 : (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
 }
 
-/* What the disks lost since the last whole pass began, or the one going on. One that holds several folders
- * counts for each. */
+/* What the disks lost since the last whole pass began, or the one going on. One that holds several
+ * folders counts for each. */
 static uint64_t
 lost(const struct cf_disk *disk, bool since_whole)
 {
@@ -327,9 +327,9 @@ cf_disk_tick(struct cf_init *init, uint64_t now_ms)
     return (int64_t)(disk->next_ms - now_ms);
 }
 
-/* What the last whole pass found, and all that was written or that the disks lost since it began: mostly
- * that is far below the limit, and costs a few system calls to know. Where it is not, others may have
- * written, or it was removed again: only a pass tells. */
+/* What the last whole pass found, and all that was written or that the disks lost since it began:
+ * mostly that is far below the limit, and costs a few system calls to know. Where it is not, others
+ * may have written, or it was removed again: only a pass tells. */
 void
 cf_disk_last_look(struct cf_init *init, uint64_t written)
 {

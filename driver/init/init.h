@@ -224,8 +224,8 @@ void cf_disk_watch(struct cf_init *init, json_int_t id, json_t *request);
 uint64_t cf_disk_used(const struct cf_init *init);
 /* Does a slice of the work when it is due; returns milliseconds until the next one. */
 int64_t cf_disk_tick(struct cf_init *init, uint64_t now_ms);
-/* A process has ended, which wrote so many bytes: what it left behind is told before its end is, at the
- * cost of a pass (a second at most) where it may be past the limit. */
+/* A process has ended, which wrote so many bytes: what it left behind is told before its end is, at
+ * the cost of a pass (a second at most) where it may be past the limit. */
 void cf_disk_last_look(struct cf_init *init, uint64_t written);
 
 /* ---- harden.c, seccomp.c ------------------------------------------------------------ */

@@ -5,7 +5,8 @@
  * A connection is read only as far as its bytes are dealt with, so a handler that pauses a body
  * holds its peer back; what a socket does not take waits here, 64 KiB of it, and then in the
  * connection's own queue. When our side of one is shut, what still comes is read and dropped until
- * the peer ends it too, or for five seconds (idle_ms, if that is less): an answer is not lost to a reset.
+ * the peer ends it too, or for five seconds (idle_ms, if that is less): an answer is not lost to a
+ * reset.
  */
 #ifndef CF_LOOP_HTTP_LISTENER_H
 #define CF_LOOP_HTTP_LISTENER_H
