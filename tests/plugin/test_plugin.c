@@ -430,6 +430,8 @@ START_TEST(each_verb_of_the_table_is_the_librarys_of_that_name)
     IS_SAME(run_question_answer);
     IS_SAME(run_resume);
     IS_SAME(run_close);
+    IS_SAME(run_collect);
+    IS_SAME(run_checkpoint);
     IS_SAME(pool_state);
     IS_SAME(pool_close);
 }
