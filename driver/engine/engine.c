@@ -134,12 +134,33 @@ copy_fact(char *to, size_t size, const json_t *info, const char *name)
     snprintf(to, size, "%s", text != NULL ? text : "");
 }
 
+/* overlay2 needs project quotas of an xfs below; whether that is mounted with them, only a try tells. */
+static void
+take_storage(struct cf_engine_facts *facts, const json_t *info)
+{
+    static const char *const whole[] = {"btrfs", "devicemapper"};
+    json_t *pair;
+    size_t i;
+
+    copy_fact(facts->storage_driver, sizeof facts->storage_driver, info, "Driver");
+    for (i = 0; i < CF_COUNT(whole); i++)
+        facts->counts_image |= strcmp(facts->storage_driver, whole[i]) == 0;
+    facts->may_limit_layers = facts->counts_image || strcmp(facts->storage_driver, "zfs") == 0;
+    if (strcmp(facts->storage_driver, "overlay2") != 0)
+        return;
+    json_array_foreach(cf_json_arr(info, "DriverStatus"), i, pair) {
+        const char *name = json_string_value(json_array_get(pair, 0)), *is = json_string_value(json_array_get(pair, 1));
+
+        facts->may_limit_layers |= cf_str_same(name, "Backing Filesystem") && cf_str_same(is, "xfs");
+    }
+}
+
 static void
 take_info(struct cf_engine_facts *facts, const json_t *info)
 {
     copy_fact(facts->id, sizeof facts->id, info, "ID");
     copy_fact(facts->kernel, sizeof facts->kernel, info, "KernelVersion");
-    copy_fact(facts->storage_driver, sizeof facts->storage_driver, info, "Driver");
+    take_storage(facts, info);
     copy_fact(facts->cgroup_version, sizeof facts->cgroup_version, info, "CgroupVersion");
     facts->is_rootless = has_security_option(info, "name=rootless");
     facts->has_swap_limit = cf_json_bool(info, "SwapLimit", false);

@@ -43,6 +43,8 @@ struct cf_engine_facts {      /* all strings live as long as the engine; filled 
     char api_version_min[16]; /* the engine's oldest, "" when it does not say */
     char id[96];
     bool is_podman, is_rootless, has_swap_limit, has_pids_limit, has_cpu_quota;
+    bool may_limit_layers; /* its storage driver knows a container's size; it may refuse all the same */
+    bool counts_image;     /* and counts what the image has into it */
     int ncpu;
     uint64_t memory_bytes;
     const char *endpoint;        /* "unix:///var/run/docker.sock" */

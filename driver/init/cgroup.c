@@ -54,6 +54,27 @@ open_file(const char *mount, const char *path, const char *name)
     return fd;
 }
 
+static bool
+read_text(int fd, char *text, size_t size)
+{
+    ssize_t n = fd < 0 ? -1 : pread(fd, text, size - 1, 0);
+
+    text[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
+/* A kernel before 4.13 has the file, and no such line in it. */
+static void
+check_oom_counter(struct cf_cgroup *cgroup)
+{
+    char text[512];
+
+    if (cgroup->oom < 0 || (read_text(cgroup->oom, text, sizeof text) && strstr(text, "oom_kill ") != NULL))
+        return;
+    close(cgroup->oom);
+    cgroup->oom = -1;
+}
+
 void
 cf_cgroup_open(struct cf_cgroup *cgroup)
 {
@@ -78,15 +99,7 @@ cf_cgroup_open(struct cf_cgroup *cgroup)
         cgroup->pids = open_file(ROOT "/pids", path, "pids.current");
         cgroup->pids_max = open_file(ROOT "/pids", path, "pids.max");
     }
-}
-
-static bool
-read_text(int fd, char *text, size_t size)
-{
-    ssize_t n = fd < 0 ? -1 : pread(fd, text, size - 1, 0);
-
-    text[n > 0 ? n : 0] = '\0';
-    return n > 0;
+    check_oom_counter(cgroup);
 }
 
 uint64_t

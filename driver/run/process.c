@@ -263,7 +263,7 @@ keep_exit_facts(struct cf_run *run)
     run->exit_facts =
         json_pack("{s:b, s:I, s:I, s:I, s:s, s:I, s:I, s:I}", "lost", e->lost, "code", (json_int_t)e->code, "signal",
                   (json_int_t)e->signal, "oom_kills", (json_int_t)e->oom_kills, "oom",
-                  e->oom_kills > 0 ? "yes" : e->signal == SIGKILL ? "suspected" : "no", "user_us",
+                  e->oom_kills > 0 ? "yes" : e->signal == SIGKILL && !e->oom_known ? "suspected" : "no", "user_us",
                   (json_int_t)e->user_us, "system_us", (json_int_t)e->system_us, "max_rss_bytes",
                   (json_int_t)e->max_rss_bytes);
 }
@@ -304,7 +304,7 @@ cf_harness_exit_error(const struct cf_run *run, const char *when, struct cf_erro
 {
     const struct cf_exit *e = &run->harness.exit;
     cf_auto_free char *last = cf_tail_text(&run->harness.stderr_tail, 1, 300);
-    char how[160];
+    char how[200];
 
     if (e->lost)
         (void)snprintf(how, sizeof how, "was lost with its sandbox");
@@ -313,8 +313,11 @@ cf_harness_exit_error(const struct cf_run *run, const char *when, struct cf_erro
     else
         (void)snprintf(how, sizeof how, "exited with code %d", e->code);
     if (e->oom_kills > 0 && (e->signal != 0 || e->code != 0))
-        (void)snprintf(how + strlen(how), sizeof how - strlen(how), ", out of memory (limit %llu MiB)",
+        (void)snprintf(how + strlen(how), sizeof how - strlen(how), "%s, out of memory (limit %llu MiB)",
+                       e->signal == SIGKILL ? "" : ", after a process that it started was ended",
                        (unsigned long long)((run->options.memory_bytes ? run->options.memory_bytes : 2ull << 30) >> 20));
+    else if (e->signal == SIGKILL && e->oom_known && !e->lost)
+        (void)snprintf(how + strlen(how), sizeof how - strlen(how), ", and not for want of memory");
     (void)cf_error_set(err, CF_ERROR_HARNESS, e->signal != 0 ? e->signal : e->code, "the harness %s %s%s%s", how, when,
                        last != NULL && *last ? "; its last words: " : "", last != NULL ? last : "");
     if (e->oom_kills > 0 && (e->signal != 0 || e->code != 0))

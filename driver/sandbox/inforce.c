@@ -9,6 +9,7 @@
 #include "json/json.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -454,15 +455,19 @@ cf_inforce_limits(const struct cf_plan *plan, const struct cf_engine_facts *fact
     json_t *extra =
         swap > 0 ? json_integer(swap - (int64_t)plan->limits.memory_bytes) : json_null();
 
-    /* null: this kernel cannot limit swap */
+    const char *layer = cf_json_str(cf_json_obj(host, "StorageOpt"), "size");
+    json_int_t layer_bytes = layer != NULL ? (json_int_t)strtoull(layer, NULL, 10) : 0;
+
+    /* null: this kernel cannot limit swap; this engine cannot limit a layer, only the watch does */
     /* clang-format off */
-    return json_pack("{s:I, s:o, s:f, s:I, s:I, s:I, s:I}",
+    return json_pack("{s:I, s:o, s:f, s:I, s:I, s:I, s:I, s:o}",
                      "memory_bytes", (json_int_t)plan->limits.memory_bytes,
                      "swap_bytes", extra,
                      "cpus", plan->limits.cpus,
                      "pids", (json_int_t)plan->limits.pids,
                      "nofile", (json_int_t)plan->limits.nofile,
                      "disk_bytes", (json_int_t)plan->limits.disk_bytes,
-                     "tmp_bytes", (json_int_t)plan->tmp_bytes);
+                     "tmp_bytes", (json_int_t)plan->tmp_bytes,
+                     "layer_bytes", layer_bytes > 0 ? json_integer(layer_bytes) : json_null());
     /* clang-format on */
 }

@@ -78,7 +78,7 @@ struct cf_exit {
     bool lost;  /* the sandbox ended first; the rest is unknown */
     int code;   /* exit code, or -1 when a signal ended it */
     int signal; /* 0 when it exited by itself */
-    bool core;
+    bool core, oom_known; /* can that counter be read there? */
     uint64_t oom_kills; /* the cgroup's oom_kill counter, after minus before this process */
     uint64_t user_us, system_us, max_rss_bytes;
 };

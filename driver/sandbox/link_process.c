@@ -448,6 +448,7 @@ cf_process_take_exit(struct cf_link *link, json_t *event)
         .code = (int)cf_json_int(event, "code", -1),
         .signal = (int)cf_json_int(event, "signal", 0),
         .core = cf_json_bool(event, "core", false),
+        .oom_known = cf_json_bool(event, "oom_known", false),
         .oom_kills = count_of(event, "oom_kills"),
         .user_us = count_of(event, "user_us"),
         .system_us = count_of(event, "system_us"),

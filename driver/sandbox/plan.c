@@ -15,6 +15,7 @@
 #include <strings.h>
 
 #define MIB (1024ull * 1024ull)
+#define LAYER_SPARE (64 * MIB)
 
 /* ---- paths --------------------------------------------------------------------------- */
 
@@ -366,6 +367,31 @@ make_init_arguments(const struct cf_sandbox_options *options)
     return arguments;
 }
 
+/*
+ * A wall behind the disk watch, which looks every so often: what writes faster than it looks
+ * meets it there. Not at the limit itself, or the watch would have nothing to tell. Where the
+ * engine counts the image too, that is room on top.
+ */
+static void
+limit_layer(const struct cf_engine_facts *facts, const json_t *image, struct cf_plan *plan)
+{
+    char size[24];
+    int64_t own = facts->counts_image ? cf_json_int(image, "Size", -1) : 0;
+
+    if (!facts->may_limit_layers || facts->is_podman || own < 0 || own > INT64_MAX / 4)
+        return;
+    plan->layer_bytes = plan->limits.disk_bytes + (uint64_t)own + LAYER_SPARE;
+    (void)snprintf(size, sizeof size, "%llu", (unsigned long long)plan->layer_bytes);
+    (void)json_object_set_new(cf_json_obj(plan->spec, "HostConfig"), "StorageOpt", json_pack("{s:s}", "size", size));
+}
+
+void
+cf_plan_drop_layer_limit(struct cf_plan *plan)
+{
+    (void)json_object_del(cf_json_obj(plan->spec, "HostConfig"), "StorageOpt");
+    plan->layer_bytes = 0;
+}
+
 static json_t *
 make_spec(const struct cf_sandbox_options *options, const struct cf_engine_facts *facts,
           json_t *config, const struct cf_plan *plan)
@@ -414,7 +440,10 @@ fill(const struct cf_sandbox_options *options, const struct cf_engine_facts *fac
         keep_search_path(config, plan, err) < 0)
         return -1;
     plan->spec = make_spec(options, facts, config, plan);
-    return plan->spec != NULL ? 0 : cf_error_memory(err);
+    if (plan->spec == NULL)
+        return cf_error_memory(err);
+    limit_layer(facts, image, plan);
+    return 0;
 }
 
 int

@@ -26,6 +26,7 @@ struct cf_plan {
         *working_directory_from; /* "--working-directory", "the image", "default"; static */
     struct cf_sandbox_limits limits; /* with the defaults filled in */
     uint64_t tmp_bytes;
+    uint64_t layer_bytes; /* what the engine itself is asked to let the layer grow to; 0: nothing */
     struct cf_plan_volume volumes[CF_PLAN_VOLUMES_MOST];
     size_t volume_count;
     json_t *labels, *spec;
@@ -41,6 +42,9 @@ CF_CHECKED int cf_plan_make(const struct cf_sandbox_options *options,
                             const char *name, json_t *labels, struct cf_plan *ret,
                             struct cf_error *err);
 void cf_plan_release(struct cf_plan *plan);
+
+/* The engine refused that limit: the request is made anew without it. */
+void cf_plan_drop_layer_limit(struct cf_plan *plan);
 
 /* Fills the defaults and clamps to what the engine has. */
 void cf_limits_fill(struct cf_sandbox_limits *limits, const struct cf_engine_facts *facts);

@@ -267,6 +267,23 @@ look_up(struct cf_sandbox *sb, const struct cf_error *err)
                                        &unused) == 0;
 }
 
+static void on_created(void *user, int status, const struct cf_engine_reply *reply, const struct cf_error *err);
+
+/* Whether an engine can limit a layer is known when it has tried: xfs may be mounted without
+ * quotas. Every such refusal is taken for this one; any other cause refuses once more. */
+static bool
+create_plainly(struct cf_sandbox *sb, const struct cf_error *err)
+{
+    struct cf_error unused = {0};
+
+    if (sb->steps.canceled || sb->create_uncertain || sb->plan.layer_bytes == 0 || err->code < 400 || err->code == 409)
+        return false;
+    cf_log(sb->log, CF_LOG_DEBUG, "sandbox", "without a limit of the engine's on the layer: %s", err->text);
+    cf_plan_drop_layer_limit(&sb->plan);
+    return cf_engine_container_create(sb->engine, sb->name, NULL, sb->plan.spec, on_created, sb, &sb->call,
+                                      &unused) == 0;
+}
+
 static void
 on_created(void *user, int status, const struct cf_engine_reply *reply,
            const struct cf_error *err)
@@ -275,6 +292,8 @@ on_created(void *user, int status, const struct cf_engine_reply *reply,
     struct cf_error own = {0};
 
     sb->create_uncertain = is_unanswered(status, reply);
+    if (status < 0 && create_plainly(sb, err))
+        return;
     if (status < 0 && look_up(sb, err))
         return;
     if (status == 0) {

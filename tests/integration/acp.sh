@@ -482,7 +482,7 @@ check "staged: nobody may write it" test "$(stat -c %a "$WORK/staged/docs/a b.md
 
 # ---- dying -----------------------------------------------------------------------------------------------------------
 nd_last dies-killed 1
-nd "dies-killed: the signal" '.[-1].result | (.error.message | contains("signal 9")) and (.harness.exit.signal == 9) and (.harness.exit.oom == "suspected")'
+nd "dies-killed: the signal" '.[-1].result | (.error.message | contains("signal 9")) and (.harness.exit.signal == 9) and (.harness.exit.oom == "no") and (.error.message | contains("not for want of memory"))'
 nd_last dies-137 1
 nd "dies-137: an exit code" '.[-1].result | (.error.message | contains("exited with code 137")) and (.harness.exit.code == 137) and (.harness.exit.oom == "no")'
 wire dies-oom 1 --prompt x --memory 64m

@@ -43,7 +43,7 @@ reaped() { "$CF" reap --json >"$WORK/reap" 2>&1 || { sleep 1; "$CF" reap --json 
 
 # What is decided by rule: METHOD TEXT SKIP. One spoiled answer is asked again, got over, or told;
 # it is never the harness's fault, and never a hang.
-requests=("GET /_ping 0" "HEAD /_ping 0" "GET /info 0" "GET /images/ 0" "POST /containers/create 0" "GET /json 1"
+requests=("GET /_ping 0" "HEAD /_ping 0" "GET /version 0" "GET /info 0" "GET /networks 0" "GET /networks 1" "GET /images/ 0" "POST /containers/create 0" "GET /json 1"
     "HEAD /archive 0" "PUT /archive 0" "POST /attach 0" "POST /wait 0" "POST /start 0"
     "DELETE /containers/ 0" "GET /containers/json 0" "GET /containers/json 1" "GET /volumes? 0")
 faults=("status 500" "status 404" "status 409" "hang 0" "reset 0" "garbage 0" "cut 0" "slow 0" "lost-reset 0")
@@ -55,6 +55,21 @@ for i in "${!requests[@]}"; do
         spoiled "$method" "$text" "$skip" "$fault" "$status" 1 "${AT[@]}" --argv=proper
         verdict "$method $text, $fault $status" "0 3 4" "none engine runner"
         check "$method $text, $fault $status: ended in time ($TOOK ms)" test "$TOOK" -lt 45000
+    done
+done
+# What a build asks besides: the image is made, sent to us, taken back by its digest, and removed.
+builds=("GET /images/json 0" "GET /images/json 1" "POST /build 0" "GET /images/json 3" "POST /push 0" "DELETE /images/127 0"
+    "POST /images/create 0" "GET /images/127 0" "GET /images/json 5" "DELETE /images/sha256 0" "DELETE /images/sha256 3" "GET /images/json 6")
+for i in "${!builds[@]}"; do
+    for j in "${!faults[@]}"; do
+        [ "${CF_FAULTS-}" = all ] || continue # the campaign draws some of them
+        read -r method text skip <<<"${builds[i]}"; read -r fault status <<<"${faults[j]}"
+        spoiled "$method" "$text" "$skip" "$fault" "$status" 1 "${BUILT[@]}"
+        exits="0 3 4" blames="none engine runner"
+        # A build that falls silent cannot be told from a step of the Dockerfile that hangs.
+        [ "$text $fault" != "/build hang" ] || exits+=" 1 5" blames+=" harness"
+        verdict "a build's $method $text ($skip), $fault $status" "$exits" "$blames"
+        check "a build's $method $text ($skip), $fault $status: ended in time ($TOOK ms), and met its request" test "$TOOK" -lt 60000 -a "${HITS:-0}" -ge 1
     done
 done
 reaped "spoiled once"

@@ -41,9 +41,10 @@ for image in "user $USER_IMAGE" "root $ROOT_IMAGE"; do
     who=${image%% *}
     attack "probe as $who" 0 "${image#* }" "probe $targets"
     text "probe as $who" "probe: over"
-    check "probe as $who: some ninety attempts were made" test "$(grep -c ': denied in' "$WORK/text")" -ge 85
+    check "probe as $who: some hundred attempts were made" test "$(grep -c ': denied in' "$WORK/text")" -ge 93
     if grep -q ALLOWED "$WORK/text"; then bad "probe as $who: nothing is allowed" "$(grep ALLOWED "$WORK/text")"; else
         ok "probe as $who: nothing is allowed"; fi
+    check "probe as $who: pid 1 is out of reach, by the 32-bit table too" test "$(grep -cE '(pid 1|everybody)(, [a-z0-9 ]+)?: denied.*Operation not permitted' "$WORK/text")" -ge 12
     check "probe as $who: each denial came within a second" test -z "$(grep -E 'denied in [0-9]{4,} ms' "$WORK/text")"
     check "probe as $who: the listener of the host was tried and not reached" grep -q "tcp ${LISTENING%:*} port ${LISTENING##*:}: denied" "$WORK/text"
     grep -o '.*SKIPPED.*' "$WORK/text" | sed "s/^/SKIPPED probe as $who: /"
@@ -85,6 +86,14 @@ attack "2,000 pipes" 0 "$USER_IMAGE" "pipes 2000"
 text "2,000 pipes" "2000 pipes"
 attack "a full /tmp" 0 "$USER_IMAGE" "fill-tmp" --memory 64m
 text "a full /tmp" "then No space left on device"
+attack "pid 1's score raised by a root" 0 "$ROOT_IMAGE" "raise-score"
+text "pid 1's score raised by a root" "pid 1's score: raised"
+text "pid 1's score raised by a root" "pid 1's score: taken back"
+attack "all memory filled with files" 1 "$USER_IMAGE" "drown" --memory 64m --turn-timeout 20s
+check "all memory filled with files: the harness was ended for it, pid 1 was not" jq -e '.harness.exit.oom == "yes" and .harness.exit.signal == 9' "$WORK/result"
+attack "pid 1 goes first" 1 "$ROOT_IMAGE" "drown" --memory 64m --turn-timeout 20s
+blames "pid 1 goes first" runtime.harness_failed
+check "pid 1 goes first: that it was pid 1 is told" jq -e '.error.message | test("out of memory and its pid 1 was ended .limit 64 MiB")' "$WORK/result"
 attack "a flood of half-open requests" 0 "$USER_IMAGE" "flood 600"
 text "a flood of half-open requests" "connections took bytes"
 attack "forged frames" 0 "$USER_IMAGE" "forge"

@@ -39,7 +39,8 @@ exit0||1|harness|runtime.harness_failed|printed nothing
 exit3||1|harness|runtime.harness_failed|code 3
 segv||1|harness|runtime.harness_failed|signal 11
 segv-acp||1|harness|runtime.harness_failed|signal 11
-kill-acp||1|harness|runtime.harness_failed|signal 9
+kill-acp||1|harness|runtime.harness_failed|signal 9 (Killed), and not for want of memory
+child-eats|--memory 64m|1|harness|runtime.harness_failed|code 3, after a process that it started was ended, out of memory (limit 64 MiB)
 eat-memory|--memory 64m|1|harness|runtime.harness_failed|out of memory (limit 64 MiB)
 eat-memory-acp|--memory 64m|1|harness|runtime.harness_failed|out of memory (limit 64 MiB)
 stall|--turn-timeout 1s|1|harness|runtime.turn_deadline_exceeded|did not end within 1 s

@@ -420,6 +420,27 @@ START_TEST(files_past_the_limit_raise_the_disk_event_once)
 }
 END_TEST
 
+START_TEST(who_fills_the_disk_and_ends_at_once_is_told_all_the_same)
+{
+    const char *folders[] = {NULL, NULL};
+    struct ask ask = {0};
+    struct proc proc;
+    struct box box;
+
+    if (!box_start(&box))
+        return;
+    folders[0] = box.ns.folder;
+    ASK(&box, &ask, cf_link_disk_watch(box.link, 4u << 20, folders, ask_done, &ask, &err_));
+    ck_assert_msg(ask.status == 0, "%s", ask.err.text);
+    proc_shell(&box, &proc, "head -c 6000000 /dev/urandom > a", NULL);
+    BOX_UNTIL(&box, 8000, proc_is_over(&proc));
+    ck_assert_uint_gt(box.disk_used, 4u << 20); /* before its end, not after it */
+    ask_release(&ask);
+    proc_release(&proc);
+    box_stop(&box);
+}
+END_TEST
+
 START_TEST(what_was_there_before_the_run_is_not_the_runs)
 {
     static const char *const folders[] = {"/usr/bin", "/usr/sbin", NULL};
@@ -472,5 +493,6 @@ UNIT_MAIN("sandbox/link: files",
           tcase_add_test(tc, a_manifest_names_everything_once);
           tcase_add_test(tc, a_tree_too_deep_is_cut_and_says_so);
           tcase_add_test(tc, files_past_the_limit_raise_the_disk_event_once);
+          tcase_add_test(tc, who_fills_the_disk_and_ends_at_once_is_told_all_the_same);
           tcase_add_test(tc, what_was_there_before_the_run_is_not_the_runs);
           tcase_add_test(tc, an_open_file_without_a_name_counts_too);)

@@ -40,6 +40,8 @@ inside_native(int argc, char **argv)
     CPU_ZERO(&cpus);
     CPU_SET(0, &cpus);
     say("prlimit cpu", syscall(SYS_prlimit64, 1, RLIMIT_CPU, &limit, NULL));
+    say("prlimit as", syscall(SYS_prlimit64, 1, RLIMIT_AS, &limit, NULL));
+    say("prlimit nproc", syscall(SYS_prlimit64, 1, RLIMIT_NPROC, &limit, NULL));
     say("prlimit nofile", syscall(SYS_prlimit64, 1, RLIMIT_NOFILE, &limit, NULL));
     say("prlimit with a high half",
         syscall(SYS_prlimit64, 0x7700000001, RLIMIT_CPU, &limit, NULL));
@@ -285,13 +287,13 @@ attack(unsigned uid, const char *name, int denials)
 
 START_TEST(calls_that_name_pid_1_or_everybody_are_refused)
 {
-    attack(NS_UID, "native", 13);
+    attack(NS_UID, "native", 15);
 }
 END_TEST
 
 START_TEST(to_a_root_image_too)
 {
-    attack(0, "native", 13);
+    attack(0, "native", 15);
 }
 END_TEST
 

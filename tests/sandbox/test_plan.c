@@ -7,6 +7,7 @@
 #include "tests/support/unit.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct cf_engine_facts docker = {.arch = "amd64",
@@ -93,6 +94,40 @@ START_TEST(defaults_are_the_design_s)
     ck_assert_str_eq(json_string_value(json_array_get(json_object_get(plan.spec, "Cmd"), 3)),
                      "4181");
     cf_plan_release(&plan);
+}
+END_TEST
+
+/* The engine's own wall stands behind the watch's limit, and counts the image where it must. */
+START_TEST(a_layer_is_limited_where_the_engine_can)
+{
+    static const struct {
+        struct cf_engine_facts facts;
+        const char *size;
+    } engines[] = {
+        {{.arch = "amd64", .ncpu = 2}, NULL},
+        {{.arch = "amd64", .ncpu = 2, .may_limit_layers = true}, "171966464"},
+        {{.arch = "amd64", .ncpu = 2, .may_limit_layers = true, .counts_image = true}, "171967464"},
+        {{.arch = "amd64", .ncpu = 2, .may_limit_layers = true, .is_podman = true}, NULL},
+    };
+
+    options = (struct cf_sandbox_options){.limits.disk_bytes = 100 << 20};
+    for (size_t i = 0; i < CF_COUNT(engines); i++) {
+        json_t *image = image_of(""), *labels = json_pack("{s:s}", "com.checkfu.runner", "");
+        struct cf_plan plan;
+        struct cf_error err = {0};
+
+        json_object_set_new(image, "Size", json_integer(1000));
+        ck_assert_msg(cf_plan_make(&options, &engines[i].facts, image, "cfrunner-00", labels, &plan, &err) == 0, "%s", err.text);
+        json_t *host = json_object_get(plan.spec, "HostConfig");
+        const char *size = cf_json_str(json_object_get(host, "StorageOpt"), "size");
+        ck_assert_msg(cf_str_same(size, engines[i].size), "%zu: %s", i, size != NULL ? size : "none");
+        ck_assert_uint_eq(plan.layer_bytes, size != NULL ? strtoull(size, NULL, 10) : 0);
+        cf_plan_drop_layer_limit(&plan);
+        ck_assert_ptr_null(json_object_get(host, "StorageOpt"));
+        cf_plan_release(&plan);
+        json_decref(image);
+        json_decref(labels);
+    }
 }
 END_TEST
 
@@ -412,6 +447,7 @@ END_TEST
 
 UNIT_MAIN("sandbox/plan", {
     tcase_add_test(tc, defaults_are_the_design_s);
+    tcase_add_test(tc, a_layer_is_limited_where_the_engine_can);
     tcase_add_test(tc, the_working_directory_is_chosen_in_order);
     tcase_add_test(tc, each_refused_working_directory_says_why);
     tcase_add_test(tc, image_volumes_become_ours);

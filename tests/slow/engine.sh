@@ -23,7 +23,9 @@ end_dockerd TERM; launch_dockerd
 # Half a minute of silence, while the sandbox is made, and in the turn.
 TOKEN=stopped-early; begin proper --start-timeout 90s; shows sandbox
 kill -STOP "$(dockerd_pid)"; sleep 30; kill -CONT "$(dockerd_pid)"
-over; verdict "dockerd stopped for 30 s while the sandbox is made" "0 3" "none engine"
+# An Engine that answers nothing for 15 s is taken for gone, and is still stopped when it should tear
+# down: then what is left is named, and is reap's.
+over; verdict "dockerd stopped for 30 s while the sandbox is made" "0 3 4" "none engine runner"
 reaped "stopped while the sandbox is made"
 TOKEN=stopped-late; begin stall --turn-timeout 50s; shows turn; until_alive
 kill -STOP "$(dockerd_pid)"; sleep 30; kill -CONT "$(dockerd_pid)"

@@ -7,6 +7,9 @@
  *                 then hangs, deaf as well;  tree-exit N: then ends with 0;  tree-crash N: by SIGSEGV
  *   stop-all      SIGSTOPs everything it can reach, itself last
  *   fill-tmp      fills /tmp, says what stopped it, leaves it full and ends with 0
+ *   drown         makes pid 1 the first to go when memory is short, then fills every file system
+ *                 that is memory
+ *   raise-score   the former alone, then waits until it is taken back
  *   pipes N       opens N pipes and fills each, says how many, and ends with 0
  *   flood N       N connections to the relay that send garbage and never read
  *   grow PATH N   writes N MiB into PATH, an existing file, says how many it could, and hangs
@@ -77,6 +80,54 @@ grow(const char *path, int flags, long mib)
         done++;
     printf("%s: %ld MiB, then %s\n", path, done, done == mib ? "enough" : strerror(errno));
     return 0;
+}
+
+/* 1000 is the most that there is. */
+static int
+raise_score(void)
+{
+    int fd = open("/proc/1/oom_score_adj", O_RDWR), done;
+
+    done = fd < 0 || write(fd, "1000", 4) != 4;
+    printf("pid 1's score: %s\n", done == 0 ? "raised" : strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return done;
+}
+
+/* Until it is what it was, or long past the next ping. */
+static int
+await_score(void)
+{
+    char text[16];
+
+    for (int i = 0; i < 150; i++) {
+        FILE *file = fopen("/proc/1/oom_score_adj", "r");
+        int is_raised = file != NULL && fgets(text, sizeof text, file) != NULL && atoi(text) == 1000;
+
+        if (file != NULL)
+            fclose(file);
+        if (!is_raised) {
+            puts("pid 1's score: taken back");
+            return 0;
+        }
+        usleep(100 * 1000);
+    }
+    return 1;
+}
+
+/* Small itself, so that pid 1 is the larger of the two. */
+static int
+drown(void)
+{
+    (void)raise_score();
+    for (int i = 0; i < 2; i++) {
+        int fd = open(i == 0 ? "/tmp/full" : "/dev/shm/full", O_WRONLY | O_CREAT, 0600);
+
+        while (fd >= 0 && write(fd, block, 4096) == 4096)
+            ;
+    }
+    return hang();
 }
 
 static int
@@ -177,6 +228,10 @@ main(int argc, char **argv)
         return stop_all();
     if (strcmp(mode, "fill-tmp") == 0)
         return grow("/tmp/full", O_CREAT, 1L << 20);
+    if (strcmp(mode, "drown") == 0)
+        return drown();
+    if (strcmp(mode, "raise-score") == 0)
+        return raise_score() || await_score();
     if (strcmp(mode, "pipes") == 0)
         return pipes(count);
     if (strcmp(mode, "flood") == 0)

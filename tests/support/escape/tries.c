@@ -12,6 +12,7 @@
 #include <sys/mount.h>
 #include <sys/ptrace.h>
 #include <sys/reboot.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -188,6 +189,35 @@ kernel(void)
 #endif
 }
 
+/* By the 32-bit table, whose numbers are others. In a child: a kernel without that table kills. */
+#if defined(__x86_64__)
+static long
+call_32(long number, long a, long b, void *c)
+{
+    long result;
+
+    __asm__ volatile("int $0x80" : "=a"(result) : "a"(number), "b"(a), "c"(b), "d"(c), "S"(0L) : "memory");
+    errno = result < 0 ? (int)-result : 0;
+    return result < 0 ? -1 : result;
+}
+#else
+static long
+call_32(long number, long a, long b, void *c)
+{
+    errno = ENOSYS;
+    return -1;
+}
+#endif
+
+/* Below 4 GiB, where a 32-bit pointer reaches: the program is linked to a fixed place. */
+static struct { unsigned long long soft, hard; } one_32 = { 1, 1 };
+static struct sched_param idle_32;
+
+static long prlimit_32(void) { return call_32(340, 1, RLIMIT_CPU, &one_32); }
+static long everybody_32(void) { return call_32(97, PRIO_USER, 0, (void *)19L); }
+static long pid_1_32(void) { return call_32(97, PRIO_PROCESS, 1, (void *)19L); }
+static long idle_pid_1_32(void) { return call_32(156, 1, SCHED_IDLE, &idle_32); }
+
 /* cf-init's own side: tests/sandbox/test_link_hostile.c goes through these one by one; here they
  * are tried in a real container, below its seccomp profile. */
 static void
@@ -203,7 +233,14 @@ pid_1(void)
     try_open("/proc/1/fd/1", O_WRONLY);
     try_open("/proc/1/mem", O_RDWR);
     TRY("ptrace pid 1", in_child(trace_parent));
-    TRY("prlimit pid 1", syscall(SYS_prlimit64, 1, 0, &one, NULL));
+    TRY("prlimit pid 1, cpu", syscall(SYS_prlimit64, 1, RLIMIT_CPU, &one, NULL));
+    TRY("prlimit pid 1, address space", syscall(SYS_prlimit64, 1, RLIMIT_AS, &one, NULL));
+    TRY("prlimit pid 1, open files", syscall(SYS_prlimit64, 1, RLIMIT_NOFILE, &one, NULL));
+    TRY("prlimit pid 1, processes", syscall(SYS_prlimit64, 1, RLIMIT_NPROC, &one, NULL));
+    TRY("prlimit pid 1, int 0x80", in_child(prlimit_32));
+    TRY("setpriority pid 1, int 0x80", in_child(pid_1_32));
+    TRY("setpriority everybody, int 0x80", in_child(everybody_32));
+    TRY("idle scheduling for pid 1, int 0x80", in_child(idle_pid_1_32));
     TRY("setpriority pid 1", syscall(SYS_setpriority, 0, 1, 19));
     TRY("setpriority everybody", syscall(SYS_setpriority, 2, 0, 19));
     TRY("idle scheduling for pid 1", syscall(SYS_sched_setscheduler, 1, SCHED_IDLE, &param));

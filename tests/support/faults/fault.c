@@ -14,6 +14,7 @@
  *                             ignores SIGTERM, then is a proper harness
  *   double-fork-exit          leaves such a child and exits with 0
  *   eat-memory[-acp]          is killed by the memory limit: at once, or in its turn
+ *   child-eats                starts one that is, waits for it, and ends with 3
  *   segv[-acp] kill-acp       die by SIGSEGV, by SIGKILL (in the turn, after one update)
  *   exit-acp N                exits with N in the turn, after one update
  *   narrate[-acp]             tells of an answer, and never asked the model
@@ -42,6 +43,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { MIB = 1024 * 1024, EAT_LIMIT_MIB = 8 * 1024 };
@@ -76,6 +78,17 @@ eat_memory(char **args)
     }
     fputs("fault: nothing limits my memory\n", stderr);
     return 9;
+}
+
+static int
+child_eats(char **args)
+{
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(eat_memory(args));
+    waitpid(child, NULL, 0);
+    return 3;
 }
 
 static int exit0(char **args) { return 0; }
@@ -410,6 +423,7 @@ static const struct {
     { "double-fork-exit", double_fork_exit },
     { "eat-memory", eat_memory },
     { "eat-memory-acp", eat_memory_acp },
+    { "child-eats", child_eats },
     { "segv", segv },
     { "segv-acp", segv_acp },
     { "kill-acp", kill_acp },
