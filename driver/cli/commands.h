@@ -23,10 +23,10 @@ int cf_cli_version(int argc, char **argv);
 /* Says what was wrong on stderr, and as one JSON document on stdout when `as_json`. Returns `code`. */
 int cf_cli_refuse(const struct cf_error *err, int code, bool as_json);
 
-/* SIGINT, SIGTERM and SIGHUP on a loop: the first calls on_stop(user, 1), each further one with its
+/* SIGINT, SIGTERM, SIGHUP and SIGQUIT on a loop: the first calls on_stop(user, 1), each further one with its
  * number. Close before the loop ends. */
 struct cf_signals {
-    uv_signal_t handles[3];
+    uv_signal_t handles[4];
     int count;
     void (*on_stop)(void *user, int count);
     void *user;

@@ -41,7 +41,7 @@ on_signal(uv_signal_t *handle, int number)
 void
 cf_signals_open(struct cf_signals *signals, uv_loop_t *loop, void (*on_stop)(void *, int), void *user)
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
     signals->count = 0;
     signals->on_stop = on_stop;

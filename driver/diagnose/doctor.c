@@ -44,7 +44,7 @@ struct cf_doctor {
     bool has_begun_run, may_have_made, has_left;
     char run_id[48];
     struct cf_engine *engine;
-    bool is_connected;
+    bool is_connecting, is_connected;
     struct cf_engine_call *call; /* in flight, of the row that stands */
     struct cf_tar *tar;
     char image_id[80];
@@ -155,6 +155,9 @@ on_connected(void *user, int status, const struct cf_error *err)
 {
     struct cf_doctor *d = user;
 
+    if (!d->is_connecting)
+        return; /* not waited for any more; the engine is being closed */
+    d->is_connecting = false;
     d->is_connected = status == 0;
     answered(d, "engine",
              status < 0 ? cf_doctor_error(err)
@@ -169,10 +172,26 @@ engine_start(struct cf_steps *steps, struct cf_error *err)
     struct cf_error why = {0};
 
     begin_row(d);
+    d->is_connecting = true;
     if (cf_engine_open(d->loop, &options, &d->engine, &why) < 0 ||
-        cf_engine_connect(d->engine, CONNECT_MS, on_connected, d, &why) < 0)
+        cf_engine_connect(d->engine, CONNECT_MS, on_connected, d, &why) < 0) {
+        d->is_connecting = false;
         answered(d, "engine", cf_doctor_error(&why));
+    }
     return 0;
+}
+
+static void
+engine_abort(struct cf_steps *steps)
+{
+    struct cf_doctor *d = doctor_of(steps);
+    struct cf_error why = {0};
+
+    if (!d->is_connecting)
+        return;
+    d->is_connecting = false;
+    (void)cf_error_set(&why, CF_ERROR_CANCELED, 0, "interrupted before the engine had answered");
+    answered(d, "engine", cf_doctor_error(&why));
 }
 
 static void
@@ -498,7 +517,7 @@ images_undo(struct cf_steps *steps, struct cf_error *err)
 
 static const struct cf_step story[] = {
     {"owner", owner_start, owner_undo, NULL, 0},
-    {"engine", engine_start, engine_undo, NULL, 0},
+    {"engine", engine_start, engine_undo, engine_abort, 0},
     {"info", info_start, NULL, call_abort, 0},
     {"leftovers", leftovers_start, NULL, NULL, 0},
     {"builder", builder_start, images_undo, NULL, 0},

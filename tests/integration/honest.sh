@@ -96,13 +96,27 @@ mkfifo "$WORK/hold"
 "$B/tests/support/spoil" "$DOCKER_HOST" HEAD /_ping hang 0 0 999 >"$WORK/spoil" & spoil=$!
 for _ in $(seq 200); do [ -s "$WORK/spoil" ] && break; sleep 0.02; done
 for what in "reap --json" "ps --json" "test oci ${L[*]} --json"; do
-    for signal in INT TERM HUP; do
+    for signal in INT TERM HUP QUIT; do
         read -ra words <<<"$what"
         timeout -k 5 60 "$CF" "${words[@]}" --engine "$(head -n 1 "$WORK/spoil")" >"$WORK/out" 2>"$WORK/err" & pid=$!
         sleep 0.4; kill -$signal "$(pgrep -P $pid | head -n 1)"; got=0; wait $pid || got=$?
         check "${what%% --*}, SIG$signal while the engine is silent: exit 130 (it is $got)" test $got = 130
         is "${what%% --*}, SIG$signal: one document" 'type == "object"'
     done
+done
+cat >"$WORK/matrix.json" <<END
+{"schema_version": 1, "images": [{"name": "x", "image": "$IMAGE", "protocols": ["p"]}], "protocols": [{"name": "p", "release":
+ {"protocol": "oneshot-v1", "entrypoint": "/x", "argv": [], "prompt_transport": "stdin", "output_mode": "text"}}],
+ "options": [{"name": "usual"}]}
+END
+for what in "doctor --json" "test matrix $WORK/matrix.json --json" "run --prompt x ${L[*]}"; do
+    read -ra words <<<"$what"
+    DOCKER_HOST=$(head -n 1 "$WORK/spoil") timeout -k 5 60 "$CF" "${words[@]}" >"$WORK/out" 2>"$WORK/err" & pid=$! BEGAN=$EPOCHREALTIME
+    sleep 0.4; kill -QUIT "$(pgrep -P $pid | head -n 1)"; got=0; wait $pid || got=$?
+    took=$(((${EPOCHREALTIME/./} - ${BEGAN/./}) / 1000))
+    check "${what%% --*}, SIGQUIT while the engine is silent: exit 130 (it is $got)" test $got = 130
+    check "${what%% --*}, SIGQUIT: at once ($took ms)" test $took -lt 8000
+    is "${what%% --*}, SIGQUIT: one document, or the run's last line" '(.exit_code // 130) == 130'
 done
 kill $spoil; wait $spoil 2>/dev/null
 
