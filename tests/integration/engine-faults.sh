@@ -64,10 +64,11 @@ for i in "${!builds[@]}"; do
     for j in "${!faults[@]}"; do
         [ "${CF_FAULTS-}" = all ] || continue # the campaign draws some of them
         read -r method text skip <<<"${builds[i]}"; read -r fault status <<<"${faults[j]}"
-        spoiled "$method" "$text" "$skip" "$fault" "$status" 1 "${BUILT[@]}"
+        spoiled "$method" "$text" "$skip" "$fault" "$status" 1 "${BUILT[@]}" --timeout 30s
         exits="0 3 4" blames="none engine runner"
         # A build that falls silent cannot be told from a step of the Dockerfile that hangs.
-        [ "$text $fault" != "/build hang" ] || exits+=" 1 5" blames+=" harness"
+        [ "$fault" != hang ] || exits+=" 5" # the whole run's deadline, and the Engine had it
+        [ "$text $fault" != "/build hang" ] || exits+=" 1" blames+=" harness"
         verdict "a build's $method $text ($skip), $fault $status" "$exits" "$blames"
         check "a build's $method $text ($skip), $fault $status: ended in time ($TOOK ms), and met its request" test "$TOOK" -lt 60000 -a "${HITS:-0}" -ge 1
     done

@@ -41,8 +41,10 @@ tar --owner=0 --group=0 -C "$root" -cf "$WORK/root.tar" .
 "$B/tests/support/registry" >"$WORK/address" 2>/dev/null & REGISTRY=$!
 for _ in $(seq 100); do read -r ADDRESS <"$WORK/address" && break; sleep 0.1; done
 api() { curl -s -m 120 --unix-socket "${DOCKER_HOST#unix://}" -X "$1" "${@:3}" "http://d/v1.41$2"; }
-publish() { # publish NAME CHANGES: sets IMAGE
-    api POST "/images/create?fromSrc=-&repo=$ADDRESS/$1&tag=t$2" -T "$WORK/root.tar" -H 'Content-Type: application/x-tar' >/dev/null
+publish() { # publish NAME DOCKERFILE_LINE...: sets IMAGE
+    mkdir -p "$WORK/context.$1"; ln "$WORK/root.tar" "$WORK/context.$1/"
+    printf '%s\n' 'FROM scratch' 'ADD root.tar /' "${@:2}" >"$WORK/context.$1/Dockerfile"
+    tar -C "$WORK/context.$1" -c . | api POST "/build?t=$ADDRESS/$1:t&rm=1&forcerm=1" -T - -H 'Content-Type: application/x-tar' >/dev/null
     api POST "/images/$ADDRESS/$1/push?tag=t" -H 'X-Registry-Auth: e30=' >/dev/null
     IMAGE=$(engine "/images/$ADDRESS/$1:t/json" | jq -r --arg name "$ADDRESS/$1@" '[.RepoDigests[] | select(startswith($name))][0]')
 }
@@ -52,8 +54,8 @@ cleanup() {
     kill "$REGISTRY" 2>/dev/null; wait "$REGISTRY" 2>/dev/null
 }
 trap 'cleanup; rm -rf "$WORK"' EXIT
-publish shell '&changes=USER%2010001:10001'; SHELL_IMAGE=$IMAGE
-publish volume '&changes=USER%2010001:10001&changes=VOLUME%20/data'; VOLUME_IMAGE=$IMAGE
+publish shell 'USER 10001:10001'; SHELL_IMAGE=$IMAGE
+publish volume 'USER 10001:10001' 'VOLUME /data'; VOLUME_IMAGE=$IMAGE
 
 BASE=(--name t --image "$SHELL_IMAGE" --working-directory /workspace --protocol oneshot-v1)
 # sh_stdin SCRIPT ARGS...: the shell with the prompt on stdin, text out; sh_path: prompt in a file, stream_json
