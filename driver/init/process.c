@@ -289,11 +289,11 @@ report_exit(struct cf_child *child, int status, const struct rusage *used)
     if (child->has_started)
         cf_control_event(
             child->init,
-            json_pack("{s:s, s:i, s:i, s:i, s:b, s:b, s:I, s:I, s:I, s:I}", "ev", "exit", "pid",
+            json_pack("{s:s, s:i, s:i, s:i, s:b, s:b, s:I, s:I, s:I, s:I, s:I}", "ev", "exit", "pid",
                       (int)child->pid, "code", WIFEXITED(status) ? WEXITSTATUS(status) : -1,
                       "signal", WIFSIGNALED(status) ? WTERMSIG(status) : 0, "core",
                       WIFSIGNALED(status) && WCOREDUMP(status), "oom_known",
-                      child->init->cgroup.oom >= 0, "oom_kills",
+                      child->init->cgroup.oom >= 0, "oom_total", (json_int_t)oom, "oom_kills",
                       (json_int_t)(oom > child->oom_before ? oom - child->oom_before : 0),
                       "user_us", microseconds(&used->ru_utime), "system_us",
                       microseconds(&used->ru_stime), "max_rss_bytes",

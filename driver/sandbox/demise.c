@@ -4,6 +4,7 @@
  * ended from inside or out of memory, the engine restarted or gone. So the engine is asked,
  * within a short bound, and the answer becomes the one error that the run fails with.
  */
+#include "sandbox/hostview.h"
 #include "sandbox/inside.h"
 
 #include "base/buf.h"
@@ -69,7 +70,7 @@ judge_exit(struct cf_sandbox *sb, const json_t *state, struct cf_error *err)
             sb->killed_by_signal);
         cf_error_fix(err, "leave it alone while the run lasts");
     } else if ((sb->was_oom || cf_json_bool(state, "OOMKilled", false)) &&
-               !cf_link_saw_bye(sb->link)) {
+               code == KILLED_EXIT && !cf_link_saw_bye(sb->link)) {
         cf_error_set(err, CF_ERROR_HARNESS, code,
                      "the sandbox ran out of memory and its pid 1 was ended (limit %llu MiB)",
                      (unsigned long long)(sb->plan.limits.memory_bytes >> 20));
@@ -329,6 +330,8 @@ cf_demise_begin(struct cf_sandbox *sb)
         return;
     if (!sb->demise_begun) {
         sb->demise_begun = true;
+        /* Podman never says that it was memory; the group is still there for a moment. */
+        sb->was_oom |= cf_hostview_oom_kills(sb->cgroup) > cf_link_oom_told(sb->link);
         if (sb->exit_seen || !sb->stream_over)
             ask_state(sb);
         else

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -57,4 +58,30 @@ cf_hostview_look(const char *path, unsigned *ret_alive)
     if (alive > 0)
         return CF_HOSTVIEW_ALIVE;
     return access(path, F_OK) == 0 ? CF_HOSTVIEW_EMPTY : CF_HOSTVIEW_GONE;
+}
+
+/* Version 1 has a tree for memory alone, beside the one in which the group was found. */
+unsigned long long
+cf_hostview_oom_kills(const char *path)
+{
+    const char *pids = strstr(path, "/pids/");
+    char name[CF_HOSTVIEW_PATH + 32], line[128];
+    unsigned long long count = 0;
+    FILE *file;
+
+    if (path[0] == '\0')
+        return 0;
+    if (pids != NULL)
+        (void)snprintf(name, sizeof name, "%.*s/memory/%s/memory.oom_control", (int)(pids - path), path,
+                       pids + strlen("/pids/"));
+    else
+        (void)snprintf(name, sizeof name, "%s/%s", path,
+                       strstr(path, "/memory/") != NULL ? "memory.oom_control" : "memory.events");
+    file = fopen(name, "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (cf_str_starts(line, "oom_kill "))
+            count = strtoull(line + strlen("oom_kill "), NULL, 10);
+    if (file != NULL)
+        (void)fclose(file);
+    return count;
 }

@@ -17,4 +17,7 @@ enum cf_hostview { CF_HOSTVIEW_GONE, CF_HOSTVIEW_EMPTY, CF_HOSTVIEW_ALIVE };
 /* Is the group that was found still there, and does anything live in it? `ret_alive`: how many. */
 enum cf_hostview cf_hostview_look(const char *path, unsigned *ret_alive);
 
+/* How many in it were ended because memory ran out; 0 where this host does not say. */
+unsigned long long cf_hostview_oom_kills(const char *path);
+
 #endif

@@ -345,6 +345,12 @@ cf_link_saw_bye(const struct cf_link *link)
     return link->saw_bye;
 }
 
+uint64_t
+cf_link_oom_told(const struct cf_link *link)
+{
+    return link->oom_told;
+}
+
 const struct cf_hello *
 cf_link_hello(const struct cf_link *link)
 {

@@ -70,6 +70,8 @@ void cf_link_output_taken(struct cf_link *link, size_t len);
 /* Every 5 s; cf-init ends everything after 30 s without. */
 void cf_link_ping(struct cf_link *link);
 uint64_t cf_link_pongs(const struct cf_link *link);
+/* So often memory had run out in the sandbox when a process's end was last told. */
+uint64_t cf_link_oom_told(const struct cf_link *link);
 const struct cf_hello *cf_link_hello(const struct cf_link *link); /* NULL before it came */
 
 /* ---- processes ---------------------------------------------------------------------- */

@@ -52,6 +52,7 @@ struct cf_link {
     const struct cf_link_events *events;
     void *user;
     struct cf_hello hello;
+    uint64_t oom_told;
     bool has_hello, saw_bye, is_broken, is_over, is_freed;
     bool is_output_told, is_taking;
     unsigned depth; /* calls into the link on the stack */

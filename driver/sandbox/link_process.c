@@ -455,6 +455,8 @@ cf_process_take_exit(struct cf_link *link, json_t *event)
         .max_rss_bytes = count_of(event, "max_rss_bytes"),
     };
 
+    if (count_of(event, "oom_total") > link->oom_told)
+        link->oom_told = count_of(event, "oom_total");
     LIST_FOREACH(process, &link->processes, in_list)
     if (process->pid == pid && pid != 0 && !process->has_ended)
         break;

@@ -77,6 +77,28 @@ START_TEST(a_group_is_found_in_each_layout_and_its_end_is_seen)
 }
 END_TEST
 
+START_TEST(who_was_ended_for_memory_is_counted_in_each_layout)
+{
+    make_root();
+    ck_assert_int_eq(mkdir(at("/pids"), 0700), 0);
+    ck_assert_int_eq(mkdir(at("/memory"), 0700), 0);
+    ck_assert_int_eq(mkdir(at("/memory/docker"), 0700), 0);
+    put("/memory/docker/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
+    ck_assert_uint_eq(cf_hostview_oom_kills(at("/pids/docker")), 3);
+    ck_assert_uint_eq(cf_hostview_oom_kills(at("/memory/docker")), 3);
+    put("/memory.events", "oom 7\noom_kill 2\n");
+    ck_assert_uint_eq(cf_hostview_oom_kills(root), 2);
+    ck_assert_uint_eq(cf_hostview_oom_kills(at("/pids")), 0);
+    ck_assert_uint_eq(cf_hostview_oom_kills(""), 0);
+    unlink(at("/memory/docker/memory.oom_control"));
+    unlink(at("/memory.events"));
+    rmdir(at("/memory/docker"));
+    rmdir(at("/memory"));
+    rmdir(at("/pids"));
+    rmdir(root);
+}
+END_TEST
+
 START_TEST(what_is_no_id_is_not_looked_for)
 {
     char found[CF_HOSTVIEW_PATH] = "x";
@@ -92,5 +114,6 @@ END_TEST
 
 UNIT_MAIN("sandbox/hostview", {
     tcase_add_test(tc, a_group_is_found_in_each_layout_and_its_end_is_seen);
+    tcase_add_test(tc, who_was_ended_for_memory_is_counted_in_each_layout);
     tcase_add_test(tc, what_is_no_id_is_not_looked_for);
 })
