@@ -322,7 +322,7 @@ test-faults:
 
 # The integration tests against the API socket of Debian's Podman, as root; installs it.
 # What is dockerd's own (its processes, its classic builder's steps) is left out by name.
-PODMAN_TESTS ?= diagnostic run bad-input honest hostile escape acp oneshot
+PODMAN_TESTS ?= diagnostic run bad-input honest hostile escape acp oneshot doctor
 .PHONY: test-podman
 test-podman:
 	@$(MAKE) --no-print-directory -j$(JOBS) all harnesses examples $(HELPERS)

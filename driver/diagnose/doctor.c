@@ -375,28 +375,40 @@ on_imported(void *user, int status, const struct cf_engine_reply *reply, const s
         cf_steps_settle(&d->steps, 0);
 }
 
+/* One instruction each: Podman takes all that stands behind the first for that one's value, and then
+ * nobody knows whose image it is. An import makes none on the way. */
+static int
+add_changes(struct cf_buf *path, const struct cf_doctor *d)
+{
+    json_t *labels = labels_of(d), *value;
+    const char *name;
+    char change[256];
+
+    json_object_foreach(labels, name, value) {
+        (void)snprintf(change, sizeof change, "LABEL %s=%s", name, json_string_value(value));
+        (void)cf_engine_query(path, "changes", change);
+    }
+    json_decref(labels);
+    return path->failed ? -1 : 0;
+}
+
 static int
 image_start(struct cf_steps *steps, struct cf_error *err)
 {
     struct cf_doctor *d = doctor_of(steps);
-    struct cf_buf path = {0}, change = {0};
+    struct cf_buf path = {0};
     int status;
 
     if (!may_try(d))
         return not_asked(d);
     begin_row(d);
     d->tar = cf_tar_new();
-    add_labels(&change, d);
-    (void)cf_buf_add(&change, "", 1);
     (void)cf_buf_adds(&path, "/images/create?fromSrc=-");
-    if (!change.failed)
-        (void)cf_engine_query(&path, "changes", change.data);
-    status = d->tar == NULL || change.failed
+    status = d->tar == NULL || add_changes(&path, d) < 0
                  ? cf_error_memory(err)
                  : cf_tar_file(d->tar, PROGRAM, 0755, 0, 0, cf_init_start, (size_t)(cf_init_end - cf_init_start), err);
     if (status == 0)
         status = send_tar(d, &path, on_import_object, on_imported, err);
-    cf_buf_release(&change);
     cf_buf_release(&path);
     return status;
 }
