@@ -13,6 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define RESOLVE_TRIES 64
+
 int
 cf_beneath_root(const char *root)
 {
@@ -58,15 +60,18 @@ cf_beneath_open(int root_fd, const char *path, int flags, mode_t mode)
         .mode = flags & O_CREAT ? mode : 0,
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
     };
+    unsigned tries = 0;
     long fd;
 
     if (path[0] == '/') {
         errno = EXDEV;
         return -1;
     }
+    /* EAGAIN is a name that was moved while it was resolved, but also a file that a program of the
+     * sandbox holds a lease on: for that one, waiting would be for the time it likes. */
     do
         fd = syscall(SYS_openat2, root_fd, path, &how, sizeof how);
-    while (fd < 0 && (errno == EINTR || errno == EAGAIN));
+    while (fd < 0 && (errno == EINTR || (errno == EAGAIN && ++tries < RESOLVE_TRIES)));
     /* EPERM here is an engine's old profile: the kernel's own openat2 says EACCES */
     if (fd < 0 && (errno == ENOSYS || errno == EPERM))
         return open_by_steps(root_fd, path, flags, mode);

@@ -347,8 +347,16 @@ static const struct cf_stream_ops read_ops = {
     .on_free = free_transfer,
 };
 
-/* Opens a regular file beneath the request's root. Neither a fifo nor a device can hold us up.
- */
+static const char *
+why_not_opened(int error)
+{
+    return error == EINVAL   ? "not a regular file"
+           : error == EAGAIN ? "held by a program of the sandbox (a lease), or moved again and again"
+                             : strerror(error);
+}
+
+/* Opens a regular file beneath the request's root. Neither a fifo nor a device nor a lease can
+ * hold us up. */
 static int
 open_regular(struct cf_init *init, json_int_t id, json_t *request, int flags, mode_t mode,
              struct stat *ret_info)
@@ -365,7 +373,7 @@ open_regular(struct cf_init *init, json_int_t id, json_t *request, int flags, mo
         }
         if (fd < 0)
             cf_control_refuse(init, id, errno, "%s beneath %s: %s", place.path, place.root,
-                              errno == EINVAL ? "not a regular file" : strerror(errno));
+                              why_not_opened(errno));
     }
     release_place(&place);
     return fd;

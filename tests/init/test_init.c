@@ -640,6 +640,41 @@ START_TEST(a_process_that_takes_its_files_away_again_is_told_as_nothing)
 }
 END_TEST
 
+START_TEST(a_leased_file_is_refused_at_once_and_holds_nothing_up)
+{
+    char path[128], text[256];
+    struct driver driver;
+    int fd;
+
+    if (!start(&driver, plain))
+        return;
+    until_heard(&driver, "\"hello\"", 5000);
+    snprintf(path, sizeof path, "%s/leased", driver.ns.folder);
+    signal(SIGIO, SIG_IGN); /* the kernel's word that somebody wants the lease back */
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    ck_assert(fd >= 0 && fchmod(fd, 0666) == 0);
+    if (fcntl(fd, F_SETLEASE, F_WRLCK) == 0) {
+        snprintf(text, sizeof text, "{\"id\":1,\"op\":\"read\",\"root\":\"%s\",\"path\":\"leased\",\"limit\":100}",
+                 driver.ns.folder);
+        say(&driver, text);
+        until_heard(&driver, "\"re\":1", 5000);
+        ck_assert_ptr_nonnull(strstr(driver.heard.data, "a lease"));
+        snprintf(text, sizeof text,
+                 "{\"id\":2,\"op\":\"write\",\"root\":\"%s\",\"path\":\"leased\",\"size\":1,\"mode\":420}",
+                 driver.ns.folder);
+        say(&driver, text);
+        until_heard(&driver, "\"re\":2", 5000);
+        say(&driver, "{\"id\":3,\"op\":\"ping\"}");
+        until_heard(&driver, "\"re\":3", 5000);
+    } else {
+        printf("SKIPPED a leased file: %s has no leases\n", driver.ns.folder);
+    }
+    close(fd);
+    unlink(path);
+    stop(&driver);
+}
+END_TEST
+
 UNIT_MAIN("init/cf-init", tcase_add_test(tc, anywhere_but_as_pid_1_it_refuses);
           tcase_add_test(tc, wrong_arguments_and_taken_ports_end_it_with_words);
           tcase_add_test(tc, the_end_of_the_drivers_stream_ends_everything);
@@ -654,5 +689,6 @@ UNIT_MAIN("init/cf-init", tcase_add_test(tc, anywhere_but_as_pid_1_it_refuses);
           tcase_add_test(tc, a_flood_nobody_reads_costs_pid_1_no_memory);
           tcase_add_test(tc, a_process_that_fills_the_disk_and_ends_is_told_as_that_before_its_end);
           tcase_add_test(tc, a_process_that_takes_its_files_away_again_is_told_as_nothing);
+          tcase_add_test(tc, a_leased_file_is_refused_at_once_and_holds_nothing_up);
           tcase_add_test(tc, its_queues_are_kept_out_of_what_it_forks);
           tcase_add_test(tc, a_request_cut_at_every_byte_is_still_one_request);)
