@@ -252,16 +252,10 @@ of(json_t *run, const char *name)
 static int
 verdict_code(const struct cf_diagnose *d, json_t *run, json_t *checks, const char **ret_status)
 {
-    json_t *error = cf_json_obj(run, "error"), *check, *teardown = cf_json_obj(run, "teardown");
+    json_t *error = cf_json_obj(run, "error"), *teardown = cf_json_obj(run, "teardown");
     int code = error != NULL ? cf_diagnose_exit_code((enum cf_error_kind)cf_json_int(error, "kind", 1)) : 0;
-    size_t i, passed = 0, failed = 0;
 
-    json_array_foreach(checks, i, check)
-    {
-        passed += cf_str_same(cf_json_str(check, "status"), "passed");
-        failed += cf_str_same(cf_json_str(check, "status"), "failed");
-    }
-    if (failed > 0 || passed == 0)
+    if (!cf_diagnose_is_shown(checks))
         code = cf_diagnose_worse(code, error == NULL || code == 0 ? 1 : code);
     if (d->interrupted)
         code = cf_diagnose_worse(code, 130);

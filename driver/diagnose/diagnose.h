@@ -47,6 +47,9 @@ void cf_diagnose_interrupt(struct cf_diagnose *diagnose, uint64_t grace_ms);
 
 /* Exit code of an error kind that ended a run (design: 0-5, 130). */
 int cf_diagnose_exit_code(enum cf_error_kind kind);
+/* Nothing failed, and something was shown of the harness itself: what image, sandbox and teardown show
+ * of themselves makes no run green. */
+bool cf_diagnose_is_shown(const json_t *checks);
 /* The worse of two exit codes: 4, 130, 3, 2, 5, 1, 0. */
 int cf_diagnose_worse(int a, int b);
 

@@ -2,6 +2,7 @@
 #include "diagnose/diagnose.h"
 
 #include "base/str.h"
+#include "json/json.h"
 
 int
 cf_diagnose_exit_code(enum cf_error_kind kind)
@@ -36,4 +37,21 @@ cf_diagnose_worse(int a, int b)
         if (a == order[i] || b == order[i])
             return order[i];
     return 4;
+}
+
+bool
+cf_diagnose_is_shown(const json_t *checks)
+{
+    size_t i, shown = 0;
+    json_t *check;
+
+    json_array_foreach(checks, i, check) {
+        const char *id = cf_json_str(check, "id"), *status = cf_json_str(check, "status");
+
+        if (cf_str_same(status, "failed"))
+            return false;
+        shown += cf_str_same(status, "passed") && !cf_str_same(id, "image_resolved") &&
+                 !cf_str_same(id, "sandbox_provisioned") && !cf_str_same(id, "teardown_drained");
+    }
+    return shown > 0;
 }

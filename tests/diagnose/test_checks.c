@@ -281,6 +281,32 @@ START_TEST(a_resume_that_knows_nothing_fails)
 }
 END_TEST
 
+/* What image, sandbox and teardown show is true of any run. */
+START_TEST(a_run_in_which_nothing_was_exercised_is_never_green)
+{
+    static const struct {
+        const char *checks;
+        bool is_green;
+    } runs[] = {
+        {"[]", false},
+        {"[{\"id\":\"teardown_drained\",\"status\":\"passed\"}]", false},
+        {"[{\"id\":\"image_resolved\",\"status\":\"passed\"},{\"id\":\"sandbox_provisioned\",\"status\":\"passed\"},"
+         "{\"id\":\"prompt_exchange\",\"status\":\"skipped\"},{\"id\":\"teardown_drained\",\"status\":\"passed\"}]", false},
+        {"[{\"id\":\"prompt_exchange\",\"status\":\"skipped\"}]", false},
+        {"[{\"id\":\"prompt_exchange\",\"status\":\"passed\"},{\"id\":\"x\",\"status\":\"failed\"}]", false},
+        {"[{\"id\":\"prompt_exchange\",\"status\":\"passed\"},{\"id\":\"x\",\"status\":\"skipped\"}]", true},
+    };
+
+    for (size_t i = 0; i < CF_COUNT(runs); i++) {
+        json_t *checks = json_loads(runs[i].checks, 0, NULL);
+
+        ck_assert_ptr_nonnull(checks);
+        ck_assert_msg(cf_diagnose_is_shown(checks) == runs[i].is_green, "%s", runs[i].checks);
+        json_decref(checks);
+    }
+}
+END_TEST
+
 START_TEST(exit_codes_have_their_order)
 {
     ck_assert_int_eq(cf_diagnose_worse(1, 4), 4);
@@ -363,6 +389,7 @@ UNIT_MAIN("diagnose/checks", tcase_add_test(tc, both_nonces_are_needed_and_enoug
           tcase_add_test(tc, a_harness_that_leaves_in_the_middle_is); tcase_add_test(tc, refused_calls_and_probes_prove_nothing);
           tcase_add_test(tc, an_unproven_teardown_fails_what_it_had_seen);
           tcase_add_test(tc, what_was_not_reached_is_skipped_never_passed);
-          tcase_add_test(tc, a_resume_that_knows_nothing_fails); tcase_add_test(tc, exit_codes_have_their_order);
+          tcase_add_test(tc, a_resume_that_knows_nothing_fails); tcase_add_test(tc, a_run_in_which_nothing_was_exercised_is_never_green);
+          tcase_add_test(tc, exit_codes_have_their_order);
           tcase_add_test(tc, next_steps_keep_every_flag_and_never_register_a_build);
           tcase_add_test(tc, a_report_stays_in_its_columns_and_harmless);)
