@@ -86,6 +86,10 @@ attack "2,000 pipes" 0 "$USER_IMAGE" "pipes 2000"
 text "2,000 pipes" "2000 pipes"
 attack "a full /tmp" 0 "$USER_IMAGE" "fill-tmp" --memory 64m
 text "a full /tmp" "then No space left on device"
+attack "pid 1's program replaced by a root" 0 "$ROOT_IMAGE" "replace" --prompt y
+check "pid 1's program replaced by a root: it was, in both turns, and is not run again" test "$(grep -c 'cf-init: replaced' "$WORK/text")" = 2
+attack "pid 1's program replaced by a user" 0 "$USER_IMAGE" "replace"
+text "pid 1's program replaced by a user" "cf-init: Permission denied"
 attack "pid 1's score raised by a root" 0 "$ROOT_IMAGE" "raise-score"
 text "pid 1's score raised by a root" "pid 1's score: raised"
 text "pid 1's score raised by a root" "pid 1's score: taken back"

@@ -10,6 +10,7 @@
  *   drown         makes pid 1 the first to go when memory is short, then fills every file system
  *                 that is memory
  *   raise-score   the former alone, then waits until it is taken back
+ *   replace       puts something else in the place of pid 1's program
  *   pipes N       opens N pipes and fills each, says how many, and ends with 0
  *   flood N       N connections to the relay that send garbage and never read
  *   grow PATH N   writes N MiB into PATH, an existing file, says how many it could, and hangs
@@ -131,6 +132,17 @@ drown(void)
 }
 
 static int
+replace(void)
+{
+    static const char script[] = "#!/bin/false\n";
+    int gone = unlink("/.cf/cf-init");
+    int fd = gone < 0 ? -1 : open("/.cf/cf-init", O_WRONLY | O_CREAT | O_EXCL, 0755);
+
+    printf("cf-init: %s\n", fd >= 0 && write(fd, script, sizeof script - 1) > 0 ? "replaced" : strerror(errno));
+    return 0;
+}
+
+static int
 pipes(int count)
 {
     struct rlimit limit;
@@ -232,6 +244,8 @@ main(int argc, char **argv)
         return drown();
     if (strcmp(mode, "raise-score") == 0)
         return raise_score() || await_score();
+    if (strcmp(mode, "replace") == 0)
+        return replace();
     if (strcmp(mode, "pipes") == 0)
         return pipes(count);
     if (strcmp(mode, "flood") == 0)
