@@ -6,8 +6,12 @@
  * disk, although others share it, tells when to hurry, and whether what a process left behind when
  * it ended may be too much: then its end is told after one more pass.
  *
- * Not seen: files without a name that are only mapped, or held by a process that made itself
- * undumpable.
+ * A program may close a folder to its own user, or go deeper than the walk does. Where one that
+ * changed during the run could not be entered, what the disk lost since the start stands in for
+ * what is in there.
+ *
+ * Not seen: files without a name that are only mapped, under way in a socket, or held by a process
+ * that made itself undumpable.
  */
 #include "init/init.h"
 
@@ -37,12 +41,14 @@ struct folder {
     char *path;
     dev_t device;
     ino_t inode;
+    uint64_t free_first;             /* when the watch began */
     uint64_t free_before, free_then; /* when the pass going on began; when the last whole one did */
 };
 
 struct cf_disk {
     uint64_t limit, used, so_far; /* of the last whole pass, of the one going on */
     bool is_told, is_passing, is_hurried;
+    bool is_blind; /* the pass going on met a folder of this run that it could not enter */
     struct folder folders[FOLDERS_MAX];
     unsigned folder_count, at;
     struct cf_walk *walk;
@@ -77,15 +83,34 @@ open_folder(struct cf_disk *disk)
     return true;
 }
 
-static void
-count_entry(struct cf_init *init, const struct stat *info)
+static bool
+is_of_this_run(const struct cf_init *init, const struct stat *info)
 {
+    return info->st_ctim.tv_sec > init->started_at.tv_sec ||
+           (info->st_ctim.tv_sec == init->started_at.tv_sec &&
+            info->st_ctim.tv_nsec >= init->started_at.tv_nsec);
+}
+
+static void
+count_entry(struct cf_init *init, const struct cf_walk_entry *entry)
+{
+    const struct stat *info = &entry->info;
     nlink_t names = info->st_nlink > 0 && !S_ISDIR(info->st_mode) ? info->st_nlink : 1;
 
-    if (info->st_ctim.tv_sec > init->started_at.tv_sec ||
-        (info->st_ctim.tv_sec == init->started_at.tv_sec &&
-         info->st_ctim.tv_nsec >= init->started_at.tv_nsec))
-        init->disk->so_far += blocks_of(info) / names; /* each of its names adds its share */
+    if (!is_of_this_run(init, info))
+        return;
+    init->disk->so_far += blocks_of(info) / names; /* each of its names adds its share */
+    if (entry->error != 0 && entry->error != ENOENT)
+        init->disk->is_blind = true;
+}
+
+static void
+note_closed_folder(struct cf_init *init)
+{
+    struct stat info;
+
+    if (stat(init->disk->folders[init->disk->at].path, &info) == 0 && is_of_this_run(init, &info))
+        init->disk->is_blind = true;
 }
 
 /* One entry of the folder being walked; false when all folders are done. */
@@ -98,11 +123,12 @@ step_folders(struct cf_init *init)
     if (disk->at == disk->folder_count)
         return false;
     if (disk->walk == NULL && !open_folder(disk)) {
+        note_closed_folder(init);
         disk->at++;
         return true;
     }
     if (cf_walk_next(disk->walk, &entry)) {
-        count_entry(init, &entry.info);
+        count_entry(init, &entry);
         return true;
     }
     cf_walk_free(disk->walk);
@@ -229,6 +255,20 @@ lost(const struct cf_disk *disk, bool since_whole)
     return sum;
 }
 
+/* What the disk lost since the watch began; of several, the one that lost most: they may be one. */
+static uint64_t
+lost_since_first(const struct cf_disk *disk)
+{
+    uint64_t most = 0;
+
+    for (unsigned i = 0; i < disk->folder_count; i++) {
+        uint64_t now = free_space(&disk->folders[i]), first = disk->folders[i].free_first;
+        if (now != 0 && now < first && first - now > most)
+            most = first - now;
+    }
+    return most;
+}
+
 static void
 end_pass(struct cf_disk *disk)
 {
@@ -246,6 +286,7 @@ static void
 begin_pass(struct cf_disk *disk)
 {
     disk->is_passing = true;
+    disk->is_blind = false;
     disk->at = 0;
     disk->seen_count = 0;
     memset(disk->seen, 0, sizeof disk->seen);
@@ -275,8 +316,10 @@ tell_when_over(struct cf_init *init)
 static void
 keep_pass(struct cf_disk *disk)
 {
+    uint64_t lost_whole = disk->is_blind ? lost_since_first(disk) : 0;
+
     end_pass(disk);
-    disk->used = disk->so_far;
+    disk->used = disk->so_far > lost_whole ? disk->so_far : lost_whole;
     disk->tmp_then = disk->tmp_before;
     for (unsigned i = 0; i < disk->folder_count; i++)
         disk->folders[i].free_then = disk->folders[i].free_before;
@@ -390,10 +433,10 @@ add_folder(struct cf_disk *disk, const char *path)
     for (unsigned i = 0; i < disk->folder_count; i++)
         if (disk->folders[i].device == info.st_dev && disk->folders[i].inode == info.st_ino)
             return 0;
-    *folder = (struct folder){strdup(path), info.st_dev, info.st_ino, 0, 0};
+    *folder = (struct folder){strdup(path), info.st_dev, info.st_ino, 0, 0, 0};
     if (folder->path == NULL)
         return -1;
-    folder->free_then = free_space(folder);
+    folder->free_first = folder->free_then = free_space(folder);
     disk->folder_count++;
     return 0;
 }

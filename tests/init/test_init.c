@@ -613,7 +613,9 @@ fill(struct driver *driver, const char *script)
 START_TEST(a_process_that_fills_the_disk_and_ends_is_told_as_that_before_its_end)
 {
     static const char *const ways[] = {"head -c 6000000 /dev/zero >a", "fallocate -l 6000000 a",
-                                       "mkdir d; head -c 6000000 /dev/zero >d/a; exit 0"};
+                                       "mkdir d; head -c 6000000 /dev/zero >d/a; exit 0",
+                                       "mkdir d; exec 3>d/a; chmod 0 d; head -c 60000000 /dev/zero >&3",
+                                       "for i in $(seq 140); do mkdir d; cd d; done; head -c 60000000 /dev/zero >a"};
     struct driver driver;
 
     for (size_t i = 0; i < CF_COUNT(ways); i++) {
