@@ -53,6 +53,12 @@ fill-unlinked 256|--disk 16m --turn-timeout 20s|1|harness|budget.exceeded|bytes 
 fork-bomb|--pids 64 --turn-timeout 2s|1|harness|runtime.turn_deadline_exceeded|
 TABLE
 
+# A fifth of a cpu, and a harness that would take a whole one.
+modes spin
+cf "a fifth of a cpu" 0 run --prompt x "${L[@]}" --cpus 0.2
+used=$(tail -n 1 "$WORK/out" | jq '.result.harness.exit | .user_us + .system_us')
+check "a fifth of a cpu: no more was had in its second ($((used / 1000)) ms)" test "$used" -gt 0 -a "$used" -lt 600000
+
 # What is left of the budget is in the environment: never more than the smallest that holds.
 modes env CHECKFU_DEADLINE_MS
 cf "budget in the environment" 0 run --prompt x "${L[@]}" --turn-timeout 7s --timeout 60s

@@ -31,11 +31,13 @@
  *   fill-unlinked N           the same into a file that has no name any more, and hangs
  *   many-files N              makes N files (default 1000), says so
  *   env NAME...               prints each variable's value
+ *   spin                      uses all the time of a cpu that it can get, for a second
  *   fork-bomb                 as many processes as it can get
  *   proper[-acp]              nothing wrong
  */
 #include "polite.h"
 
+#include "base/clock.h"
 #include "base/str.h"
 
 #include <fcntl.h>
@@ -406,6 +408,17 @@ fork_bomb(char **args)
     return wait_forever();
 }
 
+static int
+spin(char **args)
+{
+    uint64_t until_us = cf_clock_us() + 1000000;
+
+    while (cf_clock_us() < until_us)
+        ;
+    puts("spun");
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*run)(char **args);
@@ -444,6 +457,7 @@ static const struct {
     { "fill-unlinked", fill_unlinked },
     { "many-files", many_files },
     { "env", print_env },
+    { "spin", spin },
     { "fork-bomb", fork_bomb },
     { "hasty", hasty },
     { "proper", proper },
