@@ -1,6 +1,7 @@
 #include "ledger.h"
 
 #include "base/ids.h"
+#include "base/utf8.h"
 #include "json/json.h"
 
 #include <inttypes.h>
@@ -114,7 +115,8 @@ ledger_take(struct ledger *ledger, const char *worker, uint64_t now_ms)
         item->tries++;
         item->until_ms = now_ms + ledger->lease_ms;
         cf_id_hex(item->lease);
-        snprintf(item->worker, sizeof item->worker, "%s", worker);
+        snprintf(item->worker, sizeof item->worker, "%.*s",
+                 (int)cf_utf8_cut(worker, strlen(worker), LEDGER_WORKER_MOST), worker);
         return item;
     }
     return NULL;

@@ -163,7 +163,7 @@ on_body(void *user, struct cf_http_conn *http, const char *bytes, size_t len)
 static void
 on_complete(void *user, struct cf_http_conn *http)
 {
-    static const struct cf_json_limits limits = {.bytes = CLUSTER_BODY_MOST, .depth = 64};
+    static const struct cf_json_limits limits = {.bytes = CLUSTER_BODY_MOST, .depth = 1024};
     struct exchange *exchange = cf_http_conn_get_user(http);
     struct cf_error err = {0};
     json_t *body = cf_json_parse(exchange->body.data != NULL ? exchange->body.data : "",

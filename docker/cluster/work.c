@@ -236,12 +236,41 @@ on_ready(void *user)
         cf_run_close(slot->run, GRACE_MS, &err);
 }
 
+/* Documents of the library's own, with a harness's words in them: a text search would find those. */
+static json_t *
+read_document(const char *json, size_t len)
+{
+    static const struct cf_json_limits limits = {.depth = 1024};
+    struct cf_error err = {0};
+    json_t *document = cf_json_parse(json, len, &limits, &err);
+
+    if (document == NULL)
+        fprintf(stderr, "cfrunner-pool: what the library says cannot be read: %s\n", err.text);
+    return document;
+}
+
+static bool
+says(const json_t *document, const char *member, const char *wanted)
+{
+    const char *text = cf_json_str(document, member);
+
+    return text != NULL && strcmp(text, wanted) == 0;
+}
+
+static bool
+is_proven(const json_t *teardown)
+{
+    return cf_json_bool(teardown, "proven", false);
+}
+
 static void
 on_turn(void *user, uint32_t turn, const char *json, size_t len)
 {
     struct slot *slot = user;
+    json_t *document = read_document(json, len);
 
-    slot->is_ok = memmem(json, len, "\"outcome\":\"finished\"", 20) != NULL;
+    slot->is_ok = says(document, "outcome", "finished");
+    json_decref(document);
     cf_run_close(slot->run, GRACE_MS, NULL);
 }
 
@@ -249,17 +278,19 @@ static void
 on_result(void *user, const char *json, size_t len)
 {
     struct slot *slot = user;
+    json_t *document = read_document(json, len);
 
-    slot->is_ok = slot->is_ok && memmem(json, len, "\"status\":\"ok\"", 13) != NULL;
-    if (memmem(json, len, "\"proven\":true", 13) == NULL)
+    slot->is_ok = slot->is_ok && says(document, "status", "ok");
+    if (!is_proven(cf_json_obj(document, "teardown")))
         slot->boss->is_proven = false;
-    if (memmem(json, len, "\"runtime.runner_unavailable\"", 28) != NULL) {
+    if (says(cf_json_obj(document, "error"), "type", "runtime.runner_unavailable")) {
         /* not the item's fault: its lease runs out, and this worker takes no more */
         fprintf(stderr, "cfrunner-pool: the engine is gone or of no use: %.300s\n", json);
         slot->is_stale = slot->boss->has_failed = true;
     }
     if (len < CLUSTER_BODY_MOST / 2)
         slot->result = strndup(json, len);
+    json_decref(document);
     cf_run_close(slot->run, 0, NULL);
 }
 
@@ -404,9 +435,11 @@ static void
 on_pool_teardown(void *user, const char *json, size_t len)
 {
     struct worker *boss = user;
+    json_t *document = read_document(json, len);
 
-    if (memmem(json, len, "\"proven\":true", 13) == NULL)
+    if (!is_proven(document))
         boss->is_proven = false;
+    json_decref(document);
 }
 
 static void

@@ -137,6 +137,9 @@ void cf_warm_return(struct cf_warm *warm);
  * the sandbox has closed, or was not opened). */
 bool cf_pool_seed_use(struct cf_pool *pool, struct cf_sandbox_options *options);
 void cf_pool_seed_leave(struct cf_pool *pool);
+/* How one that was to be made from it came up: NULL, it did not; or without it after all. Then the
+ * seed goes, for good or for a new one. */
+void cf_pool_seed_judge(struct cf_pool *pool, const struct cf_sandbox *sandbox);
 void cf_pool_seed_tend(struct cf_pool *pool); /* makes it, ends it */
 
 /* ---- rows.c

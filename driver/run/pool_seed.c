@@ -68,7 +68,9 @@ make(struct cf_pool *pool)
     options.run_id = seed->run_id;
     options.image_id = pool->image_facts->id;
     options.is_seed = true;
-    options.whole_timeout_ms += pool->options.pool_ttl_ms; /* the last user comes so late */
+    /* The last warm sandbox is made at the end of its time, and the last run begins at the end of
+     * that one's. */
+    options.whole_timeout_ms += 2 * pool->options.pool_ttl_ms;
     options.log = &pool->log;
     cf_id_make("run_", seed->run_id, sizeof seed->run_id);
     seed->state = CF_SEED_MAKING;
@@ -123,6 +125,23 @@ cf_pool_seed_use(struct cf_pool *pool, struct cf_sandbox_options *options)
     options->working_directory = cf_sandbox_seed_workdir(seed->sandbox);
     seed->users++;
     return true;
+}
+
+/* An image that only behaves as long as nothing was put into it costs those that are under way, and
+ * no more. */
+void
+cf_pool_seed_judge(struct cf_pool *pool, const struct cf_sandbox *sandbox)
+{
+    struct cf_pool_seed *seed = &pool->seed;
+
+    if (seed->state != CF_SEED_READY || (sandbox != NULL && cf_sandbox_is_seeded(sandbox)))
+        return;
+    seed->state = CF_SEED_RETIRED;
+    seed->has_failed = sandbox == NULL;
+    cf_log(&pool->log, CF_LOG_INFO, "pool", "no more sandboxes are made from %s: %s",
+           cf_sandbox_seed_image(seed->sandbox),
+           sandbox == NULL ? "one failed" : "it was removed by somebody");
+    cf_pool_kick(pool);
 }
 
 void

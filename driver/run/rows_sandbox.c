@@ -42,6 +42,8 @@ sandbox_ready(void *user)
 
     run->isolation = cf_sandbox_isolation(run->sandbox);
     run->limits = cf_sandbox_limits_json(run->sandbox);
+    if (run->is_seeded)
+        cf_pool_seed_judge(run->pool, run->sandbox);
     leave_pace(run);
     if (!run->sandbox_pending)
         return;
@@ -60,6 +62,8 @@ sandbox_failed(void *user, const struct cf_error *err)
         return;
     }
     run->sandbox_pending = false;
+    if (run->is_seeded)
+        cf_pool_seed_judge(run->pool, NULL);
     run->steps.err = *err;
     cf_steps_settle(&run->steps, -1);
 }

@@ -84,6 +84,8 @@ on_ready(void *user)
     warm->state = CF_WARM_READY;
     warm->made_ms = cf_clock_ms();
     pool->warm_failures = 0;
+    if (warm->is_seeded)
+        cf_pool_seed_judge(pool, warm->sandbox);
     cf_pool_changed(pool);
     cf_pace_leave(&pool->pace,
                   &warm->ticket); /* whoever is let in may take it at once: it is gone then */
@@ -111,6 +113,8 @@ on_failed(void *user, const struct cf_error *err)
     struct cf_warm *warm = user;
 
     warm->has_failed = true;
+    if (warm->is_seeded && warm->state == CF_WARM_MAKING)
+        cf_pool_seed_judge(warm->pool, NULL);
     count_failure(warm->pool, err);
     cf_pool_changed(
         warm->pool); /* tended from the loop: we may be deep in the sandbox's own code */

@@ -101,6 +101,7 @@ make_labels(const struct cf_sandbox *sb)
     return cf_owner_labels(o->owner, o->run_id, sb->name, cf_clock_unix() + most_s);
 }
 
+static int create_start(struct cf_steps *steps, struct cf_error *err);
 static void on_image(void *user, int status, const struct cf_engine_reply *reply,
                      const struct cf_error *err);
 
@@ -128,6 +129,31 @@ do_without_seed(struct cf_sandbox *sb)
     return !sb->steps.canceled && ask_image(sb, &unused) == 0;
 }
 
+/* A second plan, of the image instead of the seed's, keeps the volumes that were made for the
+ * first. */
+static int
+take_plan(struct cf_sandbox *sb, json_t *image, struct cf_error *err)
+{
+    json_t *labels = make_labels(sb);
+    struct cf_plan plan;
+    int status = labels == NULL ? cf_error_memory(err)
+                                : cf_plan_make(&sb->options, cf_engine_facts(sb->engine), image,
+                                               sb->name, labels, &plan, err);
+
+    json_decref(labels);
+    if (status < 0)
+        return -1;
+    if (sb->is_planned && plan.volume_count != sb->plan.volume_count) {
+        cf_plan_release(&plan);
+        return cf_error_set(err, CF_ERROR_ENGINE, 0,
+                            "the engine tells of other volumes in an image than in its child");
+    }
+    cf_plan_release(&sb->plan);
+    sb->plan = plan;
+    sb->is_planned = true;
+    return 0;
+}
+
 static void
 on_image(void *user, int status, const struct cf_engine_reply *reply,
          const struct cf_error *err)
@@ -144,13 +170,13 @@ on_image(void *user, int status, const struct cf_engine_reply *reply,
         err = &own;
     }
     if (status == 0) {
-        json_t *labels = make_labels(sb);
-        status = labels == NULL ? cf_error_memory(&own)
-                                : cf_plan_make(&sb->options, cf_engine_facts(sb->engine),
-                                               reply->json, sb->name, labels, &sb->plan, &own);
-        sb->is_planned = status == 0;
-        json_decref(labels);
+        status = take_plan(sb, reply->json, &own);
         err = &own;
+    }
+    if (status == 0 && sb->steps.at == CF_ROW_CREATE && !sb->steps.canceled) {
+        status = create_start(&sb->steps, &own); /* the seed's image went before the create */
+        if (status == 0)
+            return;
     }
     cf_row_settle_call(sb, status, err);
 }
@@ -292,9 +318,9 @@ on_created(void *user, int status, const struct cf_engine_reply *reply,
     struct cf_error own = {0};
 
     sb->create_uncertain = is_unanswered(status, reply);
-    if (status < 0 && create_plainly(sb, err))
+    if (status < 0 && err->kind == CF_ERROR_NOT_FOUND && do_without_seed(sb))
         return;
-    if (status < 0 && look_up(sb, err))
+    if (status < 0 && (create_plainly(sb, err) || look_up(sb, err)))
         return;
     if (status == 0) {
         status = take_container(sb, reply->json, &own);

@@ -438,6 +438,12 @@ cf_sandbox_seed_workdir(const struct cf_sandbox *sb)
     return sb->plan.working_directory;
 }
 
+bool
+cf_sandbox_is_seeded(const struct cf_sandbox *sb)
+{
+    return sb->options.seed_image != NULL;
+}
+
 json_t *
 cf_sandbox_isolation(const struct cf_sandbox *sb)
 {

@@ -102,6 +102,8 @@ const char *cf_sandbox_container_id(const struct cf_sandbox *sandbox); /* NULL b
  * Both borrowed until closed; the image goes with the seed, so what is made from it goes before. */
 const char *cf_sandbox_seed_image(const struct cf_sandbox *sandbox);
 const char *cf_sandbox_seed_workdir(const struct cf_sandbox *sandbox);
+/* Is it made from options.seed_image? Not when that had been removed by somebody. */
+bool cf_sandbox_is_seeded(const struct cf_sandbox *sandbox);
 /* What is in force, from inspect, for the result: {"network":"none","cap_drop":[...],...}. New
  * reference; NULL before the container was inspected. The same for the limits. */
 json_t *cf_sandbox_isolation(const struct cf_sandbox *sandbox);

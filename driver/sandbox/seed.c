@@ -42,11 +42,26 @@ on_committed(void *user, int status, const struct cf_engine_reply *reply,
     cf_row_settle_call(sb, status, err);
 }
 
+/* A commit leaves volumes out, and so what was put into one. */
+static bool
+is_put_into_volume(const struct cf_sandbox *sb)
+{
+    for (size_t i = 0; i < sb->plan.volume_count; i++) {
+        const char *target = sb->plan.volumes[i].target;
+        target += strspn(target, "/");
+        if (strncmp(target, ".cf", 3) == 0 && (target[3] == '\0' || target[3] == '/'))
+            return true;
+    }
+    return false;
+}
+
 int
 cf_seed_commit(struct cf_steps *steps, struct cf_error *err)
 {
     struct cf_sandbox *sb = cf_sandbox_of(steps);
 
+    if (is_put_into_volume(sb))
+        return cf_error_set(err, CF_ERROR_IMAGE, 0, "the image's VOLUME is where cf-init is put");
     return cf_engine_container_commit(sb->engine, sb->container_id, on_committed, sb, &sb->call,
                                       err);
 }

@@ -319,6 +319,34 @@ tell_left(struct cf_sandbox *sb, const char *kind, const char *id, const char *n
                                     cf_resource_left_json(sb->engine, kind, id, name, why));
 }
 
+static bool
+is_kind_listed(const json_t *list, const char *kind)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (cf_str_same(cf_json_str(json_array_get(list, i), "kind"), kind))
+            return true;
+    return false;
+}
+
+/* It has no name, and nobody was told its id: its label is all that is known of it. */
+static void
+tell_image_left(struct cf_sandbox *sb)
+{
+    struct cf_buf line;
+
+    cf_buf_init(&line, 4096);
+    cf_resource_client(sb->engine, &line);
+    cf_buf_addf(&line, " images -aq --filter label=%s.sandbox=%s | xargs -r ", CF_LABEL, sb->name);
+    cf_resource_client(sb->engine, &line);
+    cf_buf_adds(&line, " rmi -f");
+    cf_auto_free char *remove = cf_buf_take(&line, NULL);
+    sb->is_proven = false;
+    (void)json_array_append_new(
+        sb->left, json_pack("{s:s, s:s, s:s, s:s, s:s}", "kind", "image", "id", "", "name", "", "why",
+                            "the engine never said whether it made it; it may still appear", "remove",
+                            remove != NULL ? remove : ""));
+}
+
 /* What we know of, and no listing could deny: the engine could not be asked, or never said how
  * a create ended. */
 static void
@@ -333,6 +361,8 @@ add_what_is_known(struct cf_sandbox *sb, bool was_listed)
                   "the engine never said whether it made it; it may still appear");
     else if (!was_listed && sb->create_sent && !sb->container_removed)
         tell_left(sb, "container", id, sb->name, "the engine did not say that it is gone");
+    if (sb->commit_uncertain && !is_kind_listed(sb->removed, "image"))
+        tell_image_left(sb);
     for (size_t i = 0; i < sb->plan.volume_count; i++) {
         const struct cf_volume_slot *slot = &sb->volumes[i];
         const char *name = sb->plan.volumes[i].name;

@@ -39,6 +39,20 @@ START_TEST(an_item_is_handed_out_once)
 }
 END_TEST
 
+START_TEST(a_workers_long_name_is_cut_between_two_letters)
+{
+    struct ledger ledger = with_items(1, false);
+    char name[LEDGER_WORKER_MOST + 3];
+    struct ledger_item *item;
+
+    memset(name, 'w', LEDGER_WORKER_MOST - 1);
+    strcpy(name + LEDGER_WORKER_MOST - 1, "\u00e9");
+    item = ledger_take(&ledger, name, 0);
+    ck_assert_uint_eq(strlen(item->worker), LEDGER_WORKER_MOST - 1);
+    ledger_release(&ledger);
+}
+END_TEST
+
 START_TEST(a_result_is_kept_once_and_may_be_told_again)
 {
     struct ledger ledger = with_items(1, false);
@@ -158,6 +172,7 @@ START_TEST(the_list_has_every_item_once_in_its_order)
 END_TEST
 
 UNIT_MAIN("cluster/ledger", tcase_add_test(tc, an_item_is_handed_out_once);
+          tcase_add_test(tc, a_workers_long_name_is_cut_between_two_letters);
           tcase_add_test(tc, a_result_is_kept_once_and_may_be_told_again);
           tcase_add_test(tc, a_lease_lives_as_long_as_it_is_renewed);
           tcase_add_test(tc, a_lease_that_ran_out_is_lost_and_its_result_nobodys);

@@ -56,6 +56,27 @@ pool "$RELEASE" "$(options acp-harness '{"seed_after":0}')" '{"text":"hello"}' r
 never=1; while kill -0 $running 2>/dev/null; do has_seed && never=0; sleep 0.05; done; wait $running
 check "seed_after 0: none is made" test $never = 1
 
+# Images that a seed cannot be made of, or only seems to: what is put into a volume is not committed.
+for volume in /.cf /link; do
+    context=$WORK/volume$(basename "$volume"); mkdir -p "$context/root"; cp "$CTX/acp-harness/acp-agent" "$context/"; ln -s /.cf "$context/root/link"
+    printf 'FROM scratch\nCOPY acp-agent /opt/custom/bin/acp-agent\nCOPY root/ /\nVOLUME %s\nUSER 10001:10001\n' "$volume" >"$context/Dockerfile"
+    "$B/tests/examples/pool" "$RELEASE" "$(CTX=$WORK options "$(basename "$context")" '{"seed_after":1}')" '{"text":"hello"}' runs=6 at_once=1 >"$WORK/out" 2>"$WORK/err"
+    check "VOLUME $volume: at most one run is lost to a seed that is of no use" last ".teardown_proven and .ok >= $([ $volume = /.cf ] && echo 6 || echo 5)"
+done
+# spoiled WANTED METHOD PATH FAULT...: the same pool behind an engine that does that.
+spoiled() {
+    local want=$1 spoiler; shift
+    : >"$WORK/url"; "$B/tests/support/spoil" "$DOCKER_HOST" "$@" >"$WORK/url" & spoiler=$!
+    await test -s "$WORK/url"
+    DOCKER_HOST=$(head -n 1 "$WORK/url") pool "$RELEASE" "$(options acp-harness '{"seed_after":1}')" '{"text":"hello"}' runs=6 at_once=1
+    kill $spoiler; wait $spoiler
+    check "$*: that happened, and $want" eval "tail -n 1 '$WORK/url' | grep -qv 'hits 0' && last '$want'"
+}
+spoiled '.ok == 6 and .teardown_proven' POST /containers/create status 404 5     # its seed went after the inspection
+spoiled '.ok == 6 and .teardown_proven' POST /commit status 500
+spoiled '.ok == 6 and (.teardown_proven | not)' POST /commit reset 500 0 100     # it may have made an image all the same
+audit "seeds that fail"
+
 # A clean stop, in the middle of turns and with warm sandboxes standing.
 "$B/tests/examples/pool" "$FAULTY" "$(options fault '{"warm":2}')" '{"text":"hello"}' runs=20 at_once=3 >"$WORK/out" 2>"$WORK/err" & running=$!
 await count_is 5
@@ -76,7 +97,10 @@ check "SIGKILL, then reap: no lock file is left" test -z "$(ls "$WORK/state/runs
 
 # One coordinator, one worker: the job of docker/cluster, without a swarm.
 export CFRUNNER_POOL_TOKEN=0123456789abcdef0123456789abcdef
-printf '%s' "$RELEASE" >"$WORK/release"; options acp-harness '{}' >"$WORK/options"
+# The harness gives itself names which the worker must not take for the library's own words.
+script=$'expect initialize\nanswer {"protocolVersion":1,"agentCapabilities":{},"agentInfo":{"name":"runtime.runner_unavailable","version":"1"}}\nexpect session/new\nanswer {"sessionId":"runtime.runner_unavailable"}\nlet session runtime.runner_unavailable\nturn'
+jq -cn --arg script "$script" "{$image}"' + {protocol:"acp-v1",entrypoint:"/opt/script/bin/acp-script",arguments:["-e",$script]}' >"$WORK/release"
+options acp-script '{}' >"$WORK/options"
 for i in 1 2 3 4 5; do echo "{\"id\":\"item-$i\",\"prompt\":{\"text\":\"hello\"}}"; done >"$WORK/items"
 "$B/cfrunner-pool" --serve 127.0.0.1:0 --items "$WORK/items" --lease-ms 5000 --deadline 100 >"$WORK/list" 2>"$WORK/serve" & serving=$!
 listens() { grep -q ' at ' "$WORK/serve"; }
