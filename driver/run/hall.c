@@ -439,6 +439,18 @@ check_lane_options(const struct cf_run *run, struct cf_error *err)
     return 0;
 }
 
+/* It is opened when the run begins; what is wrong with it is the caller's to know at once, and no run's failure. */
+static int
+check_state_folder(const struct cf_run *run, struct cf_error *err)
+{
+    struct cf_owner *owner = NULL;
+
+    if (run->pool == NULL && cf_owner_open(run->options.state_dir, &owner, err) < 0)
+        return -1;
+    cf_owner_close(owner);
+    return 0;
+}
+
 static int
 prepare(struct cf_run *run, const char *release_json, size_t release_len, const char *options_json,
         size_t options_len, struct cf_error *err)
@@ -457,7 +469,7 @@ prepare(struct cf_run *run, const char *release_json, size_t release_len, const 
         return -1;
     if (run->options.has_pool && run->pool == NULL)
         return cf_error_set(err, CF_ERROR_CONFIG, 0, "options: pool is of cf_pool_open; this is a run of its own");
-    if (cf_hall_check_image(&run->release, &run->options, err) < 0)
+    if (cf_hall_check_image(&run->release, &run->options, err) < 0 || check_state_folder(run, err) < 0)
         return -1;
     run->lane = run->release.is_acp ? &cf_acp_lane : &cf_oneshot_lane;
     run->turns = json_array();

@@ -253,8 +253,8 @@ cf_owner_run_begin(struct cf_owner *owner, const char *run_id, struct cf_error *
     if (lock->fd < 0) {
         int why = errno;
         free(lock);
-        return cf_error_set(err, CF_ERROR_CONFIG, why, "lock file %s: %s", path,
-                            strerror(why));
+        (void)cf_error_set(err, CF_ERROR_INTERNAL, why, "lock file %s: %s", path, strerror(why));
+        return cf_error_fix(err, "see that there is room, and leave to write, in the state folder");
     }
     cf_process_identity_write(&owner->self, process);
     if (flock(lock->fd, LOCK_EX | LOCK_NB) < 0 || dprintf(lock->fd, "%s\n", process) < 0) {
@@ -262,8 +262,8 @@ cf_owner_run_begin(struct cf_owner *owner, const char *run_id, struct cf_error *
         (void)unlink(path);
         close(lock->fd);
         free(lock);
-        return cf_error_set(err, CF_ERROR_CONFIG, why, "lock file %s: %s", path,
-                            strerror(why));
+        (void)cf_error_set(err, CF_ERROR_INTERNAL, why, "lock file %s: %s", path, strerror(why));
+        return cf_error_fix(err, "see that there is room, and leave to write, in the state folder");
     }
     memcpy(lock->run, run_id, strlen(run_id) + 1);
     lock->next = owner->locks;

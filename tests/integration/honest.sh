@@ -91,6 +91,9 @@ one() { # one NAME EXIT ARGS...
 one "reap, no engine" 3 reap --json --engine unix:///none
 one "ps, no engine" 3 ps --json --engine unix:///none
 one "reap, a state folder that is none" 2 reap --json --state-dir /proc/none
+one "test oci, a state folder that is none" 2 test oci "${L[@]}" --json --state-dir /proc/none
+is "test oci, a state folder that is none: an error, and no fault of the harness" '.status == "error" and .blame != "harness"'
+one "run, a state folder that is none" 2 run --prompt x "${L[@]}" --state-dir /proc/none
 one "reap, a flag that is none" 2 reap --json --nonsense
 one "run, a flag that is none" 2 run --nonsense
 cf "run, no engine" 3 run --prompt x "${L[@]}" --engine unix:///none
