@@ -205,6 +205,16 @@ cf_warm_tend(struct cf_pool *pool)
         uv_timer_start(&pool->renew, on_renew, next, 0);
 }
 
+/* Who takes a warm one goes before the next is made: in front of the engine, too. */
+static void
+hold_refill(struct cf_pool *pool)
+{
+    uint64_t now = cf_clock_ms();
+
+    if (pool->refill_ms < now)
+        pool->refill_ms = now + REFILL_AFTER_MS;
+}
+
 struct cf_warm *
 cf_warm_keep(struct cf_pool *pool, struct cf_run *run)
 {
@@ -216,6 +226,7 @@ cf_warm_keep(struct cf_pool *pool, struct cf_run *run)
             continue;
         warm->state = CF_WARM_KEPT;
         warm->run = run;
+        hold_refill(pool);
         cf_pool_changed(pool);
         return warm;
     }
@@ -228,12 +239,10 @@ cf_warm_use(struct cf_warm *warm, const struct cf_sandbox_events *events, void *
 {
     struct cf_sandbox *sandbox = warm->sandbox;
     struct cf_pool *pool = warm->pool;
-    uint64_t now = cf_clock_ms();
 
     if (warm->has_failed)
         return NULL;
-    if (pool->refill_ms < now)
-        pool->refill_ms = now + REFILL_AFTER_MS;
+    hold_refill(pool);
     cf_sandbox_hand_over(sandbox, events, user, log);
     forget(warm);
     return sandbox;
