@@ -244,8 +244,27 @@ count_lines_as_author(const struct cf_build *build, struct cf_error *err)
                  whole.text + (end - err->text));
 }
 
-/* What a failed build means: the author's Dockerfile, or a base image the engine could not
- * get. */
+/* The engine's own failure in the middle of a step: what an earlier step had made is gone, or its
+ * disk is full. What a step's command did, and said, is told by the command and its exit code. */
+static const char *
+engines_own(const char *error)
+{
+    static const char *const removed[] = {"unknown parent image ID", "No such image", "No such container",
+                                          "layer does not exist"};
+
+    if (strstr(error, "returned a non-zero code") != NULL || cf_str_starts(error, "invalid from flag"))
+        return NULL;
+    if (strstr(error, "no space left on device") != NULL)
+        return "make room on the disk of the engine";
+    for (size_t i = 0; i < CF_COUNT(removed); i++)
+        if (strcasestr(error, removed[i]) != NULL)
+            return "what an earlier step had made was removed meanwhile: see that nothing prunes the engine while "
+                   "it builds";
+    return NULL;
+}
+
+/* What a failed build means: the author's Dockerfile, a base image the engine could not get, or
+ * the engine itself. */
 static void
 explain(struct cf_build *build, int http_status, struct cf_error *err)
 {
@@ -257,10 +276,13 @@ explain(struct cf_build *build, int http_status, struct cf_error *err)
     }
     if (build->error[0] != '\0') {
         bool base = strncasecmp(instruction_of(build->step), "FROM ", 5) == 0;
-        cf_error_set(err, base ? CF_ERROR_ENGINE : CF_ERROR_CONFIG, 0, "%s failed%s%s: %s",
-                     build->dockerfile, build->step[0] != '\0' ? " at " : "", build->step,
+        const char *own = base ? NULL : engines_own(build->error);
+        cf_error_set(err, base || own != NULL ? CF_ERROR_ENGINE : CF_ERROR_CONFIG, own != NULL ? 500 : 0,
+                     "%s failed%s%s: %s", build->dockerfile, build->step[0] != '\0' ? " at " : "", build->step,
                      build->error);
-        if (strstr(build->error, "BuildKit") != NULL)
+        if (own != NULL)
+            cf_error_fix(err, "%s", own);
+        else if (strstr(build->error, "BuildKit") != NULL)
             cf_error_fix(err, "the context is built with the legacy builder: build the image "
                               "yourself, push it, and use --image");
         else

@@ -291,6 +291,41 @@ START_TEST(an_error_object_fails_a_stream_that_was_good_so_far)
 }
 END_TEST
 
+#define STEP(error)                                                                                    \
+    OK BODY("{\"stream\":\"Step 1/2 : COPY root /\\n\"}{\"stream\":\" ---\\u003e 0123456789ab\\n\"}" \
+            "{\"stream\":\"Step 2/2 : RUN x\\n\"}{\"error\":\"" error "\"}")
+
+START_TEST(a_build_that_the_engine_itself_fails_is_not_the_authors)
+{
+    static const struct {
+        const char *answer, *fix;
+        enum cf_error_kind kind;
+    } cases[] = {
+        {STEP("unknown parent image ID sha256:01"), "prunes", CF_ERROR_ENGINE},
+        {STEP("No such image: sha256:01"), "prunes", CF_ERROR_ENGINE},
+        {STEP("No such container: 01"), "prunes", CF_ERROR_ENGINE},
+        {STEP("Error processing tar file(exit status 1): write /x: no space left on device"), "make room", CF_ERROR_ENGINE},
+        {STEP("The command 'echo No such image' returned a non-zero code: 1"), "last lines", CF_ERROR_CONFIG},
+        {STEP("invalid from flag value base: no such image"), "last lines", CF_ERROR_CONFIG},
+        {STEP("COPY failed: stat x: file does not exist"), "last lines", CF_ERROR_CONFIG},
+    };
+    struct live_build build;
+    struct fault fault;
+    char dir[64];
+
+    ck_assert_int_eq(live_context(dir, ""), 0);
+    for (size_t i = 0; i < CF_COUNT(cases); i++) {
+        const struct fake_answer answers[] = {GOOD_START, {"POST /v1.41/build", cases[i].answer, 0, true, 0}};
+        ck_assert_int_eq(connect_to(&fault, answers, CF_COUNT(answers)), 0);
+        ck_assert_int_lt(live_build(&fault.live, dir, NULL, &build), 0);
+        ck_assert_msg(fault.live.err.kind == cases[i].kind, "%d: %s", (int)fault.live.err.kind, fault.live.err.text);
+        ck_assert_msg(strstr(fault.live.err.fix, cases[i].fix) != NULL, "%s: %s", fault.live.err.text, fault.live.err.fix);
+        end(&fault);
+    }
+    live_remove_dir(dir);
+}
+END_TEST
+
 START_TEST(a_connection_that_died_while_idle_costs_nothing)
 {
     static const struct fake_answer answers[] = {
@@ -630,6 +665,7 @@ UNIT_MAIN("engine/faults",
           tcase_add_test(tc, an_answer_may_come_a_byte_at_a_time);
           tcase_add_test(tc, refusals_keep_status_message_and_request);
           tcase_add_test(tc, an_error_object_fails_a_stream_that_was_good_so_far);
+          tcase_add_test(tc, a_build_that_the_engine_itself_fails_is_not_the_authors);
           tcase_add_test(tc, a_connection_that_died_while_idle_costs_nothing);
           tcase_add_test(tc, connections_are_reused);
           tcase_add_test(tc, an_endless_head_and_an_endless_body_are_bounded);
