@@ -83,12 +83,18 @@ census() {
 }
 baseline() { census | sort >"$WORK/baseline"; }
 
-# shared_audit: the same as before the pair, within as long as an Engine needs to clear up.
+# shared_audit: the same as before the pair, within as long as an Engine needs to clear up. Whose runner
+# was killed has nobody who waits for it: a step of a build that the Engine still ended after reap had
+# looked bears our labels, and is the next reap's.
 shared_audit() {
-    local _ now
-    for _ in $(seq 50); do
+    local i slot now
+    for i in $(seq 50); do
         now=$(census | sort | comm -13 "$WORK/baseline" -)
         [ -n "$now" ] || return 0
+        for slot in a b; do
+            ((i % 10 != 0)) || [ ! -e "$WORK/$slot/killed" ] ||
+                CFRUNNER_STATE_DIR=$WORK/state.$slot timeout 30 "$CF" reap >/dev/null 2>&1
+        done
         sleep 0.1
     done
     SHARED=" beside both: ${now//$'\n'/, }"
