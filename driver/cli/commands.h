@@ -22,6 +22,9 @@ int cf_cli_version(int argc, char **argv);
 
 /* Says what was wrong on stderr, and as one JSON document on stdout when `as_json`. Returns `code`. */
 int cf_cli_refuse(const struct cf_error *err, int code, bool as_json);
+/* The last word of a command on stdout: `code` when all of it was taken, else 4 and a line on
+ * stderr. A result that nobody could read is none. */
+int cf_cli_printed(int code);
 
 /* SIGINT, SIGTERM, SIGHUP and SIGQUIT on a loop: the first calls on_stop(user, 1), each further one with its
  * number. Close before the loop ends. */

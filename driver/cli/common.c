@@ -30,6 +30,16 @@ cf_cli_refuse(const struct cf_error *err, int code, bool as_json)
     return code;
 }
 
+int
+cf_cli_printed(int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    fputs("cfrunner: stdout did not take the whole result\n"
+          "  fix: give it a place that is open and has room\n", stderr);
+    return 4;
+}
+
 static void
 on_signal(uv_signal_t *handle, int number)
 {

@@ -121,8 +121,7 @@ on_done(void *user, json_t *report, int exit_code)
     } else {
         print_report(look, report);
     }
-    if (fflush(stdout) != 0 && look->exit_code == 0)
-        look->exit_code = 4;
+    look->exit_code = cf_cli_printed(look->exit_code);
 }
 
 static void

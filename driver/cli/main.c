@@ -9,6 +9,8 @@
 
 #include "base/str.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,11 +63,23 @@ unknown_command(const char *word, int argc, char **argv)
     return cf_cli_refuse(&err, 2, as_json);
 }
 
+/* A descriptor below 3 that is closed would be the next socket's or lock file's number: libuv ends the
+ * program over that, and what is said to eyes would go there. stdout becomes one that takes nothing: what
+ * cannot be said there is an error, as it is on a full disk. */
+static void
+occupy_standard_streams(void)
+{
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            (void)open("/dev/null", fd == 2 ? O_WRONLY : O_RDONLY); /* the lowest that is free: this one */
+}
+
 int
 main(int argc, char **argv)
 {
     struct cf_error err;
 
+    occupy_standard_streams();
     (void)signal(SIGPIPE, SIG_IGN);
     if (argc < 2) {
         usage(stderr);

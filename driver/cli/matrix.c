@@ -207,7 +207,8 @@ on_done(void *user, json_t *rows)
         file_lost(n, &err);
     show(n, result);
     json_decref(result);
-    if (fflush(stdout) != 0 || n->has_lost_file)
+    n->exit_code = cf_cli_printed(n->exit_code);
+    if (n->has_lost_file)
         n->exit_code = cf_diagnose_worse(n->exit_code, 4);
 }
 

@@ -204,9 +204,7 @@ command(bool is_reap, int argc, char **argv)
     }
     if (h.err.kind != CF_ERROR_NONE)
         (void)cf_cli_refuse(&h.err, h.exit_code, h.flags.json && !h.is_told);
-    if (fflush(stdout) != 0 && h.exit_code == 0)
-        h.exit_code = 4; /* a list that nobody could read is none */
-    return h.exit_code;
+    return cf_cli_printed(h.exit_code);
 }
 
 int

@@ -226,9 +226,7 @@ finish(struct player *p, bool is_plain, const char *path)
     if (write_report(p, result, code, path) < 0)
         code = 4;
     json_decref(result);
-    if (fflush(stdout) != 0 || ferror(stdout))
-        code = 4;
-    return code;
+    return cf_cli_printed(code);
 }
 
 static int

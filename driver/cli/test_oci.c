@@ -118,8 +118,7 @@ conclude(struct test *test)
     } else {
         write_report(test->flags, result);
     }
-    if (fflush(stdout) != 0 && test->exit_code == 0)
-        test->exit_code = 4; /* a verdict that nobody could read is none */
+    test->exit_code = cf_cli_printed(test->exit_code);
     json_decref(result);
 }
 

@@ -100,6 +100,22 @@ cf "run, no engine" 3 run --prompt x "${L[@]}" --engine unix:///none
 check "run, no engine: each line is a document, the last one the result" jq -es '(.[-1].result.status == "failed") and ([.[] | select(.result)] | length) == 1' "$WORK/out"
 one "test oci, a flag that is none" 2 test oci --json --nonsense
 one "test oci, no engine" 3 test oci "${L[@]}" --json --engine unix:///none
+# A descriptor that was closed is no place for a socket; a result that stdout does not take is none.
+modes proper
+bare() { timeout -k 5 60 "$CF" "$@"; }
+good="test oci ${L[*]} --json"
+got=0; bare $good <&- 2>&- >"$WORK/out" || got=$?
+check "stdin and stderr closed: exit 0 (it is $got)" test $got = 0
+is "stdin and stderr closed: one document" '.status == "passed" and .teardown.proven'
+for place in "a full disk" "closed"; do
+    for what in "$good" "ps --json" "run --prompt x ${L[*]}"; do
+        got=0
+        if [ "$place" = closed ]; then bare $what >&- 2>"$WORK/err" || got=$?; else bare $what >/dev/full 2>"$WORK/err" || got=$?; fi
+        check "${what%% -*}, stdout $place: exit 4 (it is $got)" test $got = 4
+        check "${what%% -*}, stdout $place: and says so" test -s "$WORK/err"
+    done
+done
+audit "closed descriptors"
 # An engine that never answers, and a signal then.
 mkfifo "$WORK/hold"
 "$B/tests/support/spoil" "$DOCKER_HOST" HEAD /_ping hang 0 0 999 >"$WORK/spoil" & spoil=$!
