@@ -1,16 +1,20 @@
 /*
  * curl tells us which sockets it waits for and when it wants to be woken; libuv does both. One
- * uv_poll_t for each socket, made when curl first names it and closed when curl lets go of it.
+ * uv_poll_t for each socket, taken when curl first names it and closed when curl lets go of it;
+ * two for each transfer (one may try IPv4 and IPv6 at once) are made before it begins.
  */
 #include "loop/curl_uv.h"
 
 #include <stdlib.h>
 
-struct watch {
+struct cf_curl_watch {
     uv_poll_t poll;
+    struct cf_curl_watch *next; /* a spare one */
     struct cf_curl_uv *curl;
     curl_socket_t fd;
 };
+
+enum { WATCHES_EACH = 2 };
 
 static void
 closed_one(struct cf_curl_uv *curl)
@@ -20,12 +24,41 @@ closed_one(struct cf_curl_uv *curl)
 }
 
 static void
+keep_spare(struct cf_curl_uv *curl, struct cf_curl_watch *watch)
+{
+    watch->next = curl->spare;
+    curl->spare = watch;
+    curl->watches++;
+}
+
+static struct cf_curl_watch *
+take_spare(struct cf_curl_uv *curl)
+{
+    struct cf_curl_watch *watch = curl->spare;
+
+    if (watch != NULL) {
+        curl->spare = watch->next;
+        curl->watches--;
+    }
+    return watch;
+}
+
+static bool
+has_enough(const struct cf_curl_uv *curl)
+{
+    return curl->watches >= WATCHES_EACH * curl->easies;
+}
+
+static void
 on_watch_closed(uv_handle_t *handle)
 {
-    struct watch *watch = handle->data;
+    struct cf_curl_watch *watch = handle->data;
     struct cf_curl_uv *curl = watch->curl;
 
-    free(watch);
+    if (has_enough(curl))
+        free(watch);
+    else
+        keep_spare(curl, watch);
     closed_one(curl);
 }
 
@@ -53,7 +86,7 @@ report_done(struct cf_curl_uv *curl)
 static void
 on_ready(uv_poll_t *poll, int status, int events)
 {
-    struct watch *watch = poll->data;
+    struct cf_curl_watch *watch = poll->data;
     struct cf_curl_uv *curl = watch->curl;
     int flags = 0, running;
 
@@ -77,17 +110,18 @@ on_timer(uv_timer_t *timer)
     report_done(curl);
 }
 
-static struct watch *
+static struct cf_curl_watch *
 watch_new(struct cf_curl_uv *curl, curl_socket_t fd)
 {
-    struct watch *watch = calloc(1, sizeof *watch);
+    struct cf_curl_watch *watch = take_spare(curl);
 
-    if (watch == NULL)
+    if (watch == NULL && (watch = calloc(1, sizeof *watch)) == NULL)
         return NULL;
     if (uv_poll_init_socket(curl->loop, &watch->poll, fd) < 0) {
         free(watch);
         return NULL;
     }
+    curl->watches++;
     watch->poll.data = watch;
     watch->curl = curl;
     watch->fd = fd;
@@ -99,12 +133,13 @@ static int
 on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *socket_user)
 {
     struct cf_curl_uv *curl = user;
-    struct watch *watch = socket_user;
+    struct cf_curl_watch *watch = socket_user;
 
     if (what == CURL_POLL_REMOVE) {
         if (watch != NULL) {
             curl_multi_assign(curl->multi, fd, NULL);
             uv_poll_stop(&watch->poll);
+            curl->watches--;
             uv_close((uv_handle_t *)&watch->poll, on_watch_closed);
         }
         return 0;
@@ -155,11 +190,47 @@ cf_curl_uv_init(struct cf_curl_uv *curl, uv_loop_t *loop,
     return 0;
 }
 
+static bool
+prepare_watches(struct cf_curl_uv *curl)
+{
+    struct cf_curl_watch *watch;
+
+    while (!has_enough(curl)) {
+        if ((watch = calloc(1, sizeof *watch)) == NULL)
+            return false;
+        keep_spare(curl, watch);
+    }
+    return true;
+}
+
+CURLMcode
+cf_curl_uv_add(struct cf_curl_uv *curl, CURL *easy)
+{
+    CURLMcode code = CURLM_OUT_OF_MEMORY;
+
+    curl->easies++;
+    if (prepare_watches(curl))
+        code = curl_multi_add_handle(curl->multi, easy);
+    if (code != CURLM_OK)
+        curl->easies--;
+    return code;
+}
+
+void
+cf_curl_uv_remove(struct cf_curl_uv *curl, CURL *easy)
+{
+    curl_multi_remove_handle(curl->multi, easy);
+    curl->easies--;
+}
+
 void
 cf_curl_uv_close(struct cf_curl_uv *curl, void (*on_closed)(struct cf_curl_uv *))
 {
+    struct cf_curl_watch *watch;
     CURLM *multi = curl->multi;
 
+    while ((watch = take_spare(curl)) != NULL)
+        free(watch);
     curl->on_closed = on_closed;
     curl->closing = true;
     curl_multi_cleanup(multi); /* names each socket once more, to let go of it */

@@ -38,7 +38,8 @@ struct cf_http_call {
     int status; /* of the head being read */
     bool head_done, paused, canceled, finishing;
     bool may_repeat;          /* asking twice does no harm, and it was asked once only */
-    bool is_waiting;          /* begun inside a libcurl callback: the clock hands it over */
+    bool is_waiting;          /* curl does not have it: begun inside a libcurl callback, and the
+                                 clock hands it over */
     enum cf_http_fault fault; /* decided by us, ahead of libcurl's own word */
 };
 
@@ -142,7 +143,7 @@ finish(struct cf_http_call *call, enum cf_http_fault fault)
 
     call->finishing = true;
     if (!call->is_waiting)
-        curl_multi_remove_handle(client->curl.multi, call->easy);
+        cf_curl_uv_remove(&client->curl, call->easy);
     if (call->prev != NULL)
         call->prev->next = call->next;
     else
@@ -163,7 +164,7 @@ finish(struct cf_http_call *call, enum cf_http_fault fault)
 static bool
 ask_again(struct cf_http_call *call, CURLcode code)
 {
-    CURLM *multi = call->client->curl.multi;
+    struct cf_curl_uv *curl = &call->client->curl;
     long connects = 1;
 
     curl_easy_getinfo(call->easy, CURLINFO_NUM_CONNECTS, &connects);
@@ -172,9 +173,10 @@ ask_again(struct cf_http_call *call, CURLcode code)
         return false;
     call->may_repeat = false;
     call->head_bytes = 0;
-    curl_multi_remove_handle(multi, call->easy);
-    return curl_easy_setopt(call->easy, CURLOPT_FRESH_CONNECT, 1L) == CURLE_OK &&
-           curl_multi_add_handle(multi, call->easy) == CURLM_OK;
+    cf_curl_uv_remove(curl, call->easy);
+    call->is_waiting = curl_easy_setopt(call->easy, CURLOPT_FRESH_CONNECT, 1L) != CURLE_OK ||
+                       cf_curl_uv_add(curl, call->easy) != CURLM_OK;
+    return !call->is_waiting;
 }
 
 static void
@@ -244,8 +246,8 @@ on_clock(uv_timer_t *timer)
 
     while ((call = find_due(client, now, &next)) != NULL) {
         if (call->is_waiting && !call->canceled && !client->closing) {
-            call->is_waiting = false;
-            if (curl_multi_add_handle(client->curl.multi, call->easy) != CURLM_OK)
+            call->is_waiting = cf_curl_uv_add(&client->curl, call->easy) != CURLM_OK;
+            if (call->is_waiting)
                 finish(call, CF_HTTP_INTERNAL);
         } else if (call->canceled || client->closing)
             finish(call, CF_HTTP_CANCELED);
@@ -520,7 +522,7 @@ cf_http_call_start(struct cf_http_client *client,
     call->easy = curl_easy_init();
     CURLMcode code = CURLM_OK;
     if (call->easy == NULL || set_up(call, options) < 0 ||
-        ((code = curl_multi_add_handle(client->curl.multi, call->easy)) != CURLM_OK &&
+        ((code = cf_curl_uv_add(&client->curl, call->easy)) != CURLM_OK &&
          code != CURLM_RECURSIVE_API_CALL)) {
         call_free(call);
         return cf_error_set(err, CF_ERROR_INTERNAL, 0, "libcurl refused to prepare a request");

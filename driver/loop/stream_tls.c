@@ -68,7 +68,7 @@ static void
 close_curl(struct tls_side *side)
 {
     if (side->easy_added)
-        curl_multi_remove_handle(side->curl.multi, side->easy);
+        cf_curl_uv_remove(&side->curl, side->easy);
     curl_easy_cleanup(side->easy);
     side->easy = NULL;
     cf_curl_uv_close(&side->curl, on_curl_closed);
@@ -282,7 +282,7 @@ prepare(struct tls_side *side, const struct cf_stream_target *target, uint64_t c
         curl_easy_setopt(side->easy, CURLOPT_URL, url) != CURLE_OK ||
         curl_easy_setopt(side->easy, CURLOPT_ERRORBUFFER, side->detail) != CURLE_OK ||
         curl_easy_setopt(side->easy, CURLOPT_CONNECT_ONLY, 1L) != CURLE_OK ||
-        curl_multi_add_handle(side->curl.multi, side->easy) != CURLM_OK)
+        cf_curl_uv_add(&side->curl, side->easy) != CURLM_OK)
         return -1;
     side->easy_added = true;
     return 0;

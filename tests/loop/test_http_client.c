@@ -6,6 +6,8 @@
 #include "tests/support/fake_engine.h"
 #include "tests/support/unit.h"
 
+#include <cfrunner/memory.h>
+
 #include <curl/curl.h>
 #include <signal.h>
 
@@ -15,7 +17,7 @@ struct ask {
     struct fake_engine fake;
     struct cf_http_client *client;
     struct cf_http_call *call;
-    int dones, heads, status;
+    int dones, oks, heads, status;
     enum cf_http_fault fault;
     struct cf_buf body;
     bool client_closed;
@@ -92,6 +94,7 @@ on_done(void *user, const struct cf_http_result *result)
     struct ask *ask = user;
 
     ask->dones++;
+    ask->oks += result->fault == CF_HTTP_OK;
     ask->fault = result->fault;
     ask->call = NULL;
     if (ask->close_in_done) {
@@ -351,6 +354,48 @@ START_TEST(many_calls_run_side_by_side)
 }
 END_TEST
 
+/* Refuses the nth block that could hold a poll handle. */
+static int polls_until_refused;
+
+static void *
+refuse_poll(void *user, void *block, size_t size)
+{
+    if (size == 0) {
+        free(block);
+        return NULL;
+    }
+    if (block == NULL && size >= sizeof(uv_poll_t) && size < sizeof(uv_poll_t) + 64 &&
+        --polls_until_refused == 0)
+        return NULL;
+    return realloc(block, size);
+}
+
+START_TEST(what_cannot_be_watched_is_not_begun_and_harms_no_other)
+{
+    const struct cf_memory memory = {.size = sizeof memory, .resize = refuse_poll};
+    struct ask ask;
+    struct cf_error err = {0};
+
+    ck_assert_int_eq(cf_library_set_memory(&memory, &err), 0);
+    for (int nth = 1; nth <= 6; nth++) {
+        int begun = 0;
+        begin(&ask, hello, CF_COUNT(hello));
+        struct cf_http_request_options options = {
+            .method = "GET", .url = "http://x/y", .unix_path = ask.fake.path, .deadline_ms = 3000};
+        polls_until_refused = nth;
+        for (int i = 0; i < 4; i++)
+            if (cf_http_call_start(ask.client, &options, &events, &ask, &ask.call, &err) == 0)
+                begun++;
+        ck_assert_int_ge(begun, 3);
+        while (ask.dones < begun && uv_run(&ask.loop, UV_RUN_ONCE) != 0)
+            ;
+        ck_assert_int_eq(ask.oks, begun);
+        polls_until_refused = 0;
+        end(&ask);
+    }
+}
+END_TEST
+
 UNIT_MAIN("loop/http_client", tcase_add_test(tc, an_answer_comes_with_head_header_and_body);
           tcase_add_test(tc, a_request_without_a_body_says_so);
           tcase_add_test(tc, no_proxy_is_taken_from_the_environment);
@@ -363,4 +408,5 @@ UNIT_MAIN("loop/http_client", tcase_add_test(tc, an_answer_comes_with_head_heade
           tcase_add_test(tc, closing_the_client_ends_its_calls_first);
           tcase_add_test(tc, the_client_may_be_closed_from_inside_done);
           tcase_add_test(tc, a_question_that_a_dying_connection_swallowed_is_asked_again);
-          tcase_add_test(tc, many_calls_run_side_by_side);)
+          tcase_add_test(tc, many_calls_run_side_by_side);
+          tcase_add_test(tc, what_cannot_be_watched_is_not_begun_and_harms_no_other);)
