@@ -401,6 +401,11 @@ explain_push(const struct cf_image *image, struct cf_error *err)
 
     cf_error_wrap(err, "push of the built image to cfrunner's own registry %.*s",
                   (int)strcspn(image->repo, "/"), image->repo);
+    if (strstr(err->text, "507 Insufficient Storage") != NULL) { /* our registry's own word */
+        err->kind = CF_ERROR_INTERNAL;
+        cf_error_fix(err, "make room on the disk of the state folder (--state-dir): a built image passes through it");
+        return;
+    }
     if (unreached && !image->all_interfaces)
         cf_error_fix(
             err,

@@ -116,6 +116,19 @@ for place in "a full disk" "closed"; do
     done
 done
 audit "closed descriptors"
+# The disk under the state folder is full: neither the engine's doing nor the harness's.
+mkdir "$WORK/small"
+if unshare -m mount -t tmpfs -o size=64k none "$WORK/small" 2>/dev/null; then
+    got=0
+    unshare -m sh -c 'mount -t tmpfs -o mode=0700,size=64k none "$0" && exec timeout -k 5 60 "$@" --state-dir "$0"' "$WORK/small" \
+        "$CF" test oci "${ACP[@]}" --json >"$WORK/out" 2>"$WORK/err" || got=$?
+    check "no room for a built image in the state folder: exit 4 (it is $got)" test $got = 4
+    is "no room for a built image in the state folder: blames the runner, and says what to do" \
+        '.blame == "runner" and .teardown.proven and (.error.fix | test("state folder"))'
+    audit "no room in the state folder"
+else
+    echo "SKIPPED no room in the state folder: nothing may be mounted here"
+fi
 # An engine that never answers, and a signal then.
 mkfifo "$WORK/hold"
 "$B/tests/support/spoil" "$DOCKER_HOST" HEAD /_ping hang 0 0 999 >"$WORK/spoil" & spoil=$!
