@@ -1,6 +1,7 @@
 #include "ledger.h"
 
 #include "base/ids.h"
+#include "base/str.h"
 #include "base/utf8.h"
 #include "json/json.h"
 
@@ -70,7 +71,9 @@ take_item(struct ledger *ledger, const json_t *line, struct cf_error *err)
 {
     const char *id = cf_json_str(line, "id");
     const json_t *prompt = cf_json_obj(line, "prompt");
+    cf_auto_free char *text = NULL;
     struct ledger_item *item;
+    size_t len = 0;
 
     if (id == NULL || !is_id(id))
         return cf_error_set(err, CF_ERROR_CONFIG, 0,
@@ -79,14 +82,18 @@ take_item(struct ledger *ledger, const json_t *line, struct cf_error *err)
         return cf_error_set(err, CF_ERROR_CONFIG, 0, "item %s has no prompt with a text", id);
     if (find_id(ledger, id) != NULL)
         return cf_error_set(err, CF_ERROR_CONFIG, 0, "item %s is there twice", id);
+    text = cf_json_dump(prompt, &len);
+    if (text == NULL)
+        return cf_error_memory(err);
+    if (len > LEDGER_PROMPT_MOST)
+        return cf_error_set(err, CF_ERROR_TOO_LARGE, 0, "the prompt of item %s is longer than %u bytes",
+                            id, LEDGER_PROMPT_MOST);
     if (reserve(ledger, err) < 0)
         return -1;
     item = &ledger->items[ledger->count];
     memset(item, 0, sizeof *item);
     snprintf(item->id, sizeof item->id, "%s", id);
-    item->prompt = cf_json_dump(prompt, NULL);
-    if (item->prompt == NULL)
-        return cf_error_memory(err);
+    item->prompt = cf_steal(text);
     ledger->count++;
     return 0;
 }

@@ -17,6 +17,7 @@
 #define LEDGER_ITEMS_MOST 100000u
 #define LEDGER_ID_MOST 128u     /* bytes of an item's id: letters, digits and -_.:/ */
 #define LEDGER_WORKER_MOST 128u /* bytes of a worker's name that are kept */
+#define LEDGER_PROMPT_MOST (1u << 19) /* bytes of an item's prompt: an answer to a worker is 1 MiB at most */
 #define LEDGER_TRIES_MOST 5u    /* of one item, with retries */
 #define LEDGER_LEASE_SIZE 33    /* 32 hex digits and a NUL */
 

@@ -7,7 +7,7 @@
  *   cfrunner-pool --work http://ADDRESS:PORT --release FILE --options FILE [--name N] [--at-once N]
  *                 [--memory BYTES]
  *
- * FILE of items: a line of JSON each, {"id":"...","prompt":{"text":"..."}}. Both sides share a
+ * FILE of items: a line of JSON each, {"id":"...","prompt":{"text":"..."}}, a prompt of at most 512 KiB. Both sides share a
  * secret: CFRUNNER_POOL_TOKEN, or the file that --token-file names. A worker's name is --name, or
  * CFRUNNER_POOL_NAME, or the host's. The coordinator's stdout is the list: a line an item, {"item",
  * "state":"done|failed|lost","tries","worker","result"}, and one of sums.

@@ -4,6 +4,7 @@
 #include "tests/support/unit.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct ledger
@@ -50,6 +51,26 @@ START_TEST(a_workers_long_name_is_cut_between_two_letters)
     item = ledger_take(&ledger, name, 0);
     ck_assert_uint_eq(strlen(item->worker), LEDGER_WORKER_MOST - 1);
     ledger_release(&ledger);
+}
+END_TEST
+
+START_TEST(a_prompt_that_no_worker_would_take_is_refused)
+{
+    static const char head[] = "{\"id\":\"big\",\"prompt\":{\"text\":\"", tail[] = "\"}}";
+    struct ledger ledger = {.lease_ms = 1000};
+    struct cf_error err = {0};
+    size_t most = LEDGER_PROMPT_MOST - strlen("{\"text\":\"\"}");
+    char *line = malloc(most + sizeof head + sizeof tail + 1);
+
+    for (size_t more = 0; more < 2; more++) {
+        strcpy(line, head);
+        memset(line + sizeof head - 1, 'x', most + more);
+        strcpy(line + sizeof head - 1 + most + more, tail);
+        ck_assert_int_eq(ledger_add(&ledger, line, strlen(line), &err), more == 0 ? 0 : -1);
+        ledger_release(&ledger);
+    }
+    ck_assert_ptr_nonnull(strstr(err.text, "longer"));
+    free(line);
 }
 END_TEST
 
@@ -173,6 +194,7 @@ END_TEST
 
 UNIT_MAIN("cluster/ledger", tcase_add_test(tc, an_item_is_handed_out_once);
           tcase_add_test(tc, a_workers_long_name_is_cut_between_two_letters);
+          tcase_add_test(tc, a_prompt_that_no_worker_would_take_is_refused);
           tcase_add_test(tc, a_result_is_kept_once_and_may_be_told_again);
           tcase_add_test(tc, a_lease_lives_as_long_as_it_is_renewed);
           tcase_add_test(tc, a_lease_that_ran_out_is_lost_and_its_result_nobodys);

@@ -335,6 +335,8 @@ main(int argc, char **argv)
         (void)uv_signal_start(&boss.signals[i], on_stop, i == 0 ? SIGINT : SIGTERM);
     }
     (void)uv_run(&boss.loop, UV_RUN_DEFAULT);
+    if (uv_loop_close(&boss.loop) < 0)
+        boss.is_proven = false; /* on_pool_closed came, and still something is open */
     free(boss.items);
     free(boss.firsts);
     return boss.stops > 0                           ? 130
