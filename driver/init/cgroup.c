@@ -80,7 +80,7 @@ cf_cgroup_open(struct cf_cgroup *cgroup)
 {
     char path[1024];
 
-    *cgroup = (struct cf_cgroup){"none", -1, -1, -1, -1, -1};
+    *cgroup = (struct cf_cgroup){"none", -1, -1, -1, -1, -1, -1};
     if (access(ROOT "/cgroup.controllers", F_OK) == 0) {
         cgroup->kind = "v2";
         own_path("", path, sizeof path);
@@ -89,6 +89,7 @@ cf_cgroup_open(struct cf_cgroup *cgroup)
         cgroup->memory_max = open_file(ROOT, path, "memory.max");
         cgroup->pids = open_file(ROOT, path, "pids.current");
         cgroup->pids_max = open_file(ROOT, path, "pids.max");
+        cgroup->pids_events = open_file(ROOT, path, "pids.events");
     } else if (access(ROOT "/memory", F_OK) == 0) {
         cgroup->kind = "v1";
         own_path("memory", path, sizeof path);
@@ -98,21 +99,36 @@ cf_cgroup_open(struct cf_cgroup *cgroup)
         own_path("pids", path, sizeof path);
         cgroup->pids = open_file(ROOT "/pids", path, "pids.current");
         cgroup->pids_max = open_file(ROOT "/pids", path, "pids.max");
+        cgroup->pids_events = open_file(ROOT "/pids", path, "pids.events");
     }
     check_oom_counter(cgroup);
+}
+
+/* The number behind a name that begins a line; 0 where there is none. */
+static uint64_t
+counter(int fd, const char *name)
+{
+    char text[512], *line, *rest = text;
+    size_t len = strlen(name);
+
+    if (!read_text(fd, text, sizeof text))
+        return 0;
+    while ((line = strsep(&rest, "\n")) != NULL)
+        if (strncmp(line, name, len) == 0 && line[len] == ' ')
+            return strtoull(line + len + 1, NULL, 10);
+    return 0;
 }
 
 uint64_t
 cf_cgroup_oom_kills(const struct cf_cgroup *cgroup)
 {
-    char text[512], *line, *rest = text;
+    return counter(cgroup->oom, "oom_kill");
+}
 
-    if (!read_text(cgroup->oom, text, sizeof text))
-        return 0;
-    while ((line = strsep(&rest, "\n")) != NULL)
-        if (strncmp(line, "oom_kill ", 9) == 0)
-            return strtoull(line + 9, NULL, 10);
-    return 0;
+uint64_t
+cf_cgroup_pids_refused(const struct cf_cgroup *cgroup)
+{
+    return counter(cgroup->pids_events, "max");
 }
 
 uint64_t

@@ -96,10 +96,24 @@ cf_control_count_sent(struct cf_init *init)
 /* ---- requests that need no room of their own ---------------------------------------- */
 
 static void
+tell_refused(struct cf_init *init)
+{
+    uint64_t refused = cf_cgroup_pids_refused(&init->cgroup);
+
+    if (refused == init->refused_told)
+        return;
+    init->refused_told = refused;
+    cf_control_event(init, json_pack("{s:s, s:I, s:I}", "ev", "pids", "refused", (json_int_t)refused, "limit",
+                                     (json_int_t)cf_cgroup_number(init->cgroup.pids_max)));
+}
+
+static void
 answer_ping(struct cf_init *init, json_int_t id, json_t *request)
 {
     init->last_ping_ms = cf_clock_ms();
     cf_harden_restore(init);
+    if (init->shutdown_deadline_ms == 0) /* who asks whether we live hears what may be the matter */
+        tell_refused(init);
     cf_control_answer(init, id, NULL);
 }
 

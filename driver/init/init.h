@@ -117,7 +117,7 @@ struct cf_child { /* one that the driver asked for */
     struct cf_watch status;           /* the close-on-exec pipe that tells */
     struct cf_stream *in, *out, *err; /* until it has started */
     char *program, *cwd;
-    uint64_t oom_before;
+    uint64_t oom_before, refused_before;
 };
 LIST_HEAD(cf_child_list, cf_child);
 
@@ -172,10 +172,12 @@ void cf_door_accept(struct cf_init *init);
 
 struct cf_cgroup {    /* descriptors opened before any foreign process ran; -1: not there */
     const char *kind; /* "v1", "v2", "none" */
-    int oom, memory, memory_max, pids, pids_max;
+    int oom, memory, memory_max, pids, pids_max, pids_events;
 };
 void cf_cgroup_open(struct cf_cgroup *cgroup);
 uint64_t cf_cgroup_oom_kills(const struct cf_cgroup *cgroup);
+/* Processes and threads that were not started, for the limit was reached. */
+uint64_t cf_cgroup_pids_refused(const struct cf_cgroup *cgroup);
 uint64_t cf_cgroup_number(int fd); /* 0 for "max" and for none */
 
 /* ---- files.c, beneath.c, manifest.c ------------------------------------------------- */
@@ -256,7 +258,7 @@ struct cf_init {
 
     uint64_t marks[CF_INIT_MARKS]; /* where in the urgent queue each unsent answer ends */
     unsigned mark_first, mark_count, unanswered;
-    uint64_t orphans, orphans_told;
+    uint64_t orphans, orphans_told, refused_told;
 
     struct cf_cgroup cgroup;
     struct cf_disk *disk;

@@ -195,6 +195,7 @@ fork_child(struct cf_init *init, json_int_t id, struct spawning *s)
     child->request = id;
     child->status = (struct cf_watch){-1, on_status};
     child->oom_before = cf_cgroup_oom_kills(&init->cgroup);
+    child->refused_before = cf_cgroup_pids_refused(&init->cgroup);
     child->pid = fork(); /* and not vfork: what is kept out of the child must stay out of it */
     if (child->pid == 0)
         cf_spawn_exec(&s->plan);
@@ -282,6 +283,7 @@ static void
 report_exit(struct cf_child *child, int status, const struct rusage *used)
 {
     uint64_t oom = cf_cgroup_oom_kills(&child->init->cgroup);
+    uint64_t refused = cf_cgroup_pids_refused(&child->init->cgroup);
 
     finish_start(child); /* the dead cannot keep us waiting: the pipe has its answer */
     if (child->has_started && child->init->shutdown_deadline_ms == 0) /* else nobody asks any more */
@@ -289,12 +291,13 @@ report_exit(struct cf_child *child, int status, const struct rusage *used)
     if (child->has_started)
         cf_control_event(
             child->init,
-            json_pack("{s:s, s:i, s:i, s:i, s:b, s:b, s:I, s:I, s:I, s:I, s:I}", "ev", "exit", "pid",
+            json_pack("{s:s, s:i, s:i, s:i, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:I}", "ev", "exit", "pid",
                       (int)child->pid, "code", WIFEXITED(status) ? WEXITSTATUS(status) : -1,
                       "signal", WIFSIGNALED(status) ? WTERMSIG(status) : 0, "core",
                       WIFSIGNALED(status) && WCOREDUMP(status), "oom_known",
                       child->init->cgroup.oom >= 0, "oom_total", (json_int_t)oom, "oom_kills",
                       (json_int_t)(oom > child->oom_before ? oom - child->oom_before : 0),
+                      "pids_refused", (json_int_t)(refused - child->refused_before),
                       "user_us", microseconds(&used->ru_utime), "system_us",
                       microseconds(&used->ru_stime), "max_rss_bytes",
                       (json_int_t)used->ru_maxrss * 1024));

@@ -187,6 +187,7 @@ struct cf_run {
     uint64_t teardown_began_ms, took_ms[CF_ROW_COUNT];
     unsigned findings_dropped;
     bool teardown_proven;
+    uint64_t pids_refused, pids_limit; /* processes that the sandbox was refused so far, as far as told */
     struct cf_error suspicion; /* what a deadline would be called, while the sandbox is harked for */
     uint32_t heard_turn; /* which turn's; of a handshake, which step's */
     const char *teardown_host; /* of the sandbox; NULL: there was none */
@@ -247,6 +248,7 @@ void cf_harness_pump(struct cf_run *run);
 void cf_harness_end_input(struct cf_run *run);
 int cf_harness_count_output(struct cf_run *run, size_t len); /* -1: over the budget, the run has failed */
 void cf_harness_stderr(struct cf_run *run, const char *bytes, size_t len);
+void cf_harness_refused(struct cf_run *run, uint64_t refused, uint64_t limit);
 void cf_harness_exited(struct cf_run *run, const struct cf_exit *exit);
 /* The environment of a hook: the author's variables, without the way to the model. Yours, with each
  * item (cf_argv_free); NULL: it does not fit. */

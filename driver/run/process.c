@@ -268,9 +268,28 @@ keep_exit_facts(struct cf_run *run)
                   (json_int_t)e->max_rss_bytes);
 }
 
+/* A refused process is the program's to bear: many go on with fewer. It is told once, and again in
+ * the words of what fails. */
+void
+cf_harness_refused(struct cf_run *run, uint64_t refused, uint64_t limit)
+{
+    char text[160];
+
+    if (run->pids_refused == 0 && refused > 0) {
+        (void)snprintf(text, sizeof text,
+                       "the limit of %llu processes and threads was reached, and no more were started (--pids raises it)",
+                       (unsigned long long)limit);
+        cf_emit_finding(run, "pids_limit", 0, text);
+    }
+    run->pids_refused = refused;
+    run->pids_limit = limit;
+}
+
 void
 cf_harness_exited(struct cf_run *run, const struct cf_exit *exit)
 {
+    if (exit->pids_refused > 0)
+        cf_harness_refused(run, run->pids_refused + exit->pids_refused, run->options.pids > 0 ? run->options.pids : 512);
     run->harness.has_exited = true;
     run->harness.exit = *exit;
     keep_exit_facts(run);
@@ -304,7 +323,8 @@ cf_harness_exit_error(const struct cf_run *run, const char *when, struct cf_erro
 {
     const struct cf_exit *e = &run->harness.exit;
     cf_auto_free char *last = cf_tail_text(&run->harness.stderr_tail, 1, 300);
-    char how[200];
+    bool failed = e->signal != 0 || e->code != 0, was_refused = failed && e->oom_kills == 0 && e->pids_refused > 0;
+    char how[260];
 
     if (e->lost)
         (void)snprintf(how, sizeof how, "was lost with its sandbox");
@@ -312,16 +332,21 @@ cf_harness_exit_error(const struct cf_run *run, const char *when, struct cf_erro
         (void)snprintf(how, sizeof how, "was ended by signal %d (%s)", e->signal, strsignal(e->signal));
     else
         (void)snprintf(how, sizeof how, "exited with code %d", e->code);
-    if (e->oom_kills > 0 && (e->signal != 0 || e->code != 0))
+    if (e->oom_kills > 0 && failed)
         (void)snprintf(how + strlen(how), sizeof how - strlen(how), "%s, out of memory (limit %llu MiB)",
                        e->signal == SIGKILL ? "" : ", after a process that it started was ended",
                        (unsigned long long)((run->options.memory_bytes ? run->options.memory_bytes : 2ull << 30) >> 20));
     else if (e->signal == SIGKILL && e->oom_known && !e->lost)
         (void)snprintf(how + strlen(how), sizeof how - strlen(how), ", and not for want of memory");
-    (void)cf_error_set(err, CF_ERROR_HARNESS, e->signal != 0 ? e->signal : e->code, "the harness %s %s%s%s", how, when,
+    if (was_refused)
+        (void)snprintf(how + strlen(how), sizeof how - strlen(how), ", after its limit of %llu processes was reached",
+                       (unsigned long long)run->pids_limit);
+    (void)cf_error_set(err, was_refused ? CF_ERROR_BUDGET : CF_ERROR_HARNESS, e->signal != 0 ? e->signal : e->code, "the harness %s %s%s%s", how, when,
                        last != NULL && *last ? "; its last words: " : "", last != NULL ? last : "");
-    if (e->oom_kills > 0 && (e->signal != 0 || e->code != 0))
+    if (e->oom_kills > 0 && failed)
         (void)cf_error_fix(err, "give it more with --memory, or make it use less");
+    else if (was_refused)
+        (void)cf_error_fix(err, "start fewer processes and threads, or raise the limit with --pids");
     else
         (void)cf_error_fix(err, "its last lines of stderr are in the report; run it by hand in the image");
 }

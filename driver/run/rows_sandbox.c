@@ -74,6 +74,8 @@ sandbox_event(void *user, const char *name, json_t *event)
     struct cf_run *run = user;
     struct cf_error why;
 
+    if (strcmp(name, "pids") == 0)
+        cf_harness_refused(run, (uint64_t)cf_json_int(event, "refused", 0), (uint64_t)cf_json_int(event, "limit", 0));
     if (strcmp(name, "disk") != 0)
         return;
     (void)cf_error_set(&why, CF_ERROR_BUDGET, 0, "the sandbox uses %lld bytes of disk; its limit is %lld",

@@ -50,6 +50,18 @@ cf_prompt_done(struct cf_prompt *prompt)
     memset(prompt, 0, sizeof *prompt);
 }
 
+/* Who may start no more processes often stands still: the deadline keeps its name, and says so. */
+static void
+add_refused(struct cf_run *run)
+{
+    struct cf_error *why = &run->suspicion;
+    struct cf_error plain = *why;
+
+    (void)cf_error_set(why, plain.kind, plain.code, "%s; its limit of %llu processes was reached", plain.text,
+                       (unsigned long long)run->pids_limit);
+    (void)cf_error_fix(why, "start fewer processes and threads, or raise the limit with --pids");
+}
+
 /* Silence is the harness's fault only in a sandbox that lives. */
 static void
 on_heard(void *user, const struct cf_error *why)
@@ -60,6 +72,8 @@ on_heard(void *user, const struct cf_error *why)
         return;
     if (why != NULL)
         run->model_was_silent = false;
+    else if (run->pids_refused > 0 && !run->model_was_silent)
+        add_refused(run);
     if (why != NULL || run->turn_state != CF_TURN_DRAINING) /* it may just have answered */
         cf_hall_fail(run, why != NULL ? why : &run->suspicion);
 }

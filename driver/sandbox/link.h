@@ -42,7 +42,8 @@ struct cf_link_events {
     /* A connection to one of the relay's ports; accept it (cf_door_open) or it is reset. */
     void (*on_door)(void *user, struct cf_door *door, unsigned port);
     /* A named event from cf-init: "orphan" {"count","total"} were reaped, "disk"
-     * {"used","limit"} is over its limit, "bye". */
+     * {"used","limit"} is over its limit, "pids" {"refused","limit"}: so many processes were not
+     * started, for the limit was reached (beside the answer to a ping), "bye". */
     void (*on_event)(void *user, const char *name, json_t *event);
     /* The peer broke the protocol (or flooded): nothing is read any more; tear the sandbox
      * down and call cf_link_end or cf_link_free. Once. */
@@ -82,6 +83,7 @@ struct cf_exit {
     int signal; /* 0 when it exited by itself */
     bool core, oom_known; /* can that counter be read there? */
     uint64_t oom_kills; /* the cgroup's oom_kill counter, after minus before this process */
+    uint64_t pids_refused; /* meanwhile not started in the sandbox, for its limit was reached */
     uint64_t user_us, system_us, max_rss_bytes;
 };
 

@@ -450,6 +450,7 @@ cf_process_take_exit(struct cf_link *link, json_t *event)
         .core = cf_json_bool(event, "core", false),
         .oom_known = cf_json_bool(event, "oom_known", false),
         .oom_kills = count_of(event, "oom_kills"),
+        .pids_refused = count_of(event, "pids_refused"),
         .user_us = count_of(event, "user_us"),
         .system_us = count_of(event, "system_us"),
         .max_rss_bytes = count_of(event, "max_rss_bytes"),

@@ -67,7 +67,8 @@ struct cf_sandbox_events {
     void (*on_failed)(void *user, const struct cf_error *err);
     /* Between on_ready and on_failed only. A door that is not opened is reset. May be NULL. */
     void (*on_door)(void *user, struct cf_door *door, unsigned port);
-    /* From cf-init, see link.h: "disk" when the disk limit is passed, ... May be NULL. */
+    /* From cf-init, see link.h: "disk" when the disk limit is passed, "pids" when that one was
+     * reached, ... May be NULL. */
     void (*on_event)(void *user, const char *name, json_t *event);
 };
 

@@ -50,7 +50,8 @@ print-lots 8|--output-limit 2m|1|harness|budget.exceeded|on stdout
 fill-disk 256|--disk 16m|1|harness|budget.exceeded|bytes of disk
 fill-at-once 256|--disk 16m|1|harness|budget.exceeded|bytes of disk
 fill-unlinked 256|--disk 16m --turn-timeout 20s|1|harness|budget.exceeded|bytes of disk
-fork-bomb|--pids 64 --turn-timeout 2s|1|harness|runtime.turn_deadline_exceeded|
+fork-bomb|--pids 64 --turn-timeout 2s|1|harness|runtime.turn_deadline_exceeded|its limit of 64 processes was reached
+fork-refused|--pids 64|1|harness|budget.exceeded|code 5, after its limit of 64 processes was reached
 TABLE
 
 # A fifth of a cpu, and a harness that would take a whole one.

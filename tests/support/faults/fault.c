@@ -419,6 +419,25 @@ spin(char **args)
     return 0;
 }
 
+/* What a program does that expects to be allowed one process more. */
+static int
+fork_refused(char **args)
+{
+    for (int made = 0; made < 4096; made++) {
+        pid_t child = fork();
+        if (child == 0) {
+            close(1);
+            close(2);
+            wait_forever();
+        }
+        if (child < 0) {
+            perror("fork");
+            return 5;
+        }
+    }
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*run)(char **args);
@@ -459,6 +478,7 @@ static const struct {
     { "env", print_env },
     { "spin", spin },
     { "fork-bomb", fork_bomb },
+    { "fork-refused", fork_refused },
     { "hasty", hasty },
     { "proper", proper },
     { "proper-acp", proper_acp },
