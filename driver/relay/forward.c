@@ -41,6 +41,7 @@ struct cf_forward {
     bool is_events, is_coded, has_head, is_paused, is_replaced;
     bool rewrites; /* URLs in the answer lead to the provider, and are changed */
     struct cf_buf held;
+    size_t secret_at; /* so many bytes at the end of what came may be the key's first: they wait */
     struct cf_usage_reader reader;
 };
 
@@ -151,6 +152,14 @@ keep_header(struct cf_forward *f, const char *name, const char *value)
     f->headers[f->header_count++] = copies[1];
 }
 
+static bool
+holds_secret(const struct cf_forward *f, const char *text)
+{
+    size_t at = 0;
+
+    return cf_needle_feed(&f->upstream->secret, &at, text, strlen(text));
+}
+
 static void
 on_header(void *user, const char *name, const char *value)
 {
@@ -165,7 +174,7 @@ on_header(void *user, const char *name, const char *value)
         f->is_coded = strcasecmp(value, "identity") != 0;
     if (strcasecmp(name, "Connection") == 0 && f->connection == NULL)
         f->connection = strdup(value); /* without memory its names go on: they do no harm */
-    if (cf_upstream_gives(name, NULL))
+    if (cf_upstream_gives(name, NULL) && !holds_secret(f, name) && !holds_secret(f, value))
         keep_header(f, name, value);
 }
 
@@ -313,11 +322,36 @@ hold(struct cf_forward *f, const char *bytes, size_t len)
 }
 
 static int
+give(struct cf_forward *f, const char *bytes, size_t len)
+{
+    if (len == 0)
+        return 0;
+    return f->rewrites ? hold(f, bytes, len) : cf_http_reply_body(f->call->http, bytes, len);
+}
+
+/* An answer that shows the key (an error page that tells the request again) ends before it. What
+ * may become the key waits for what follows: these bytes are its own first ones, so none is kept.
+ * Returns 1 when the key came. */
+static int
+give_unless_secret(struct cf_forward *f, const char *bytes, size_t len)
+{
+    const struct cf_needle *secret = &f->upstream->secret;
+    size_t waited = f->secret_at, whole, old;
+
+    if (cf_needle_feed(secret, &f->secret_at, bytes, len))
+        return 1;
+    whole = waited + len - f->secret_at;
+    old = whole < waited ? whole : waited;
+    return give(f, secret->bytes, old) < 0 || give(f, bytes, whole - old) < 0 ? -1 : 0;
+}
+
+static int
 on_body(void *user, const char *bytes, size_t len)
 {
     struct cf_forward *f = user;
     struct cf_call *call = f->call;
     char hint[CF_GOVERN_HINT] = "";
+    int status;
 
     if (call == NULL || f->is_replaced)
         return 0; /* being given up */
@@ -335,8 +369,15 @@ on_body(void *user, const char *bytes, size_t len)
         break_answer(call, hint);
         return -1;
     }
-    if (f->rewrites ? hold(f, bytes, len) < 0
-                    : cf_http_reply_body(call->http, bytes, len) < 0) {
+    status = give_unless_secret(f, bytes, len);
+    if (status > 0) {
+        (void)snprintf(call->hint, sizeof call->hint, "the answer of %.60s shows the key of this run, and was cut",
+                       f->upstream->provider);
+        call->row.fault = "protocol";
+        break_answer(call, call->hint);
+        return -1;
+    }
+    if (status < 0) {
         if (f->call != NULL)
             cf_http_reply_abort(call->http);
         return -1;
@@ -404,6 +445,14 @@ fail(struct cf_forward *f, const struct cf_http_result *result)
 static void
 finish(struct cf_forward *f)
 {
+    size_t waited = f->secret_at; /* it was not the key */
+
+    f->secret_at = 0;
+    if (give(f, f->upstream->secret.bytes, waited) < 0) {
+        if (f->call != NULL)
+            cf_http_reply_abort(f->call->http);
+        return;
+    }
     if (f->rewrites && (f->held.len > 0 || !f->is_events) && send_held(f, f->held.len) < 0) {
         f->call->row.fault = "protocol";
         cf_http_reply_abort(f->call->http);

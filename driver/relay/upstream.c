@@ -9,6 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
+#define SECRET_MIN 16 /* a shorter "key" is a local server's word for none, and may stand in any text */
+
 /* ---- addresses ----------------------------------------------------------------------- */
 
 static int
@@ -82,6 +84,8 @@ cf_upstream_init(struct cf_upstream *upstream, const struct cf_relay_upstream *f
         cf_str_copy(&upstream->key, from->key, err) == 0 &&
         cf_str_copy(&upstream->ca_file, from->ca_file, err) == 0) {
         upstream->tls.ca_file = upstream->ca_file;
+        if (upstream->key != NULL && strlen(upstream->key) >= SECRET_MIN)
+            cf_needle_set(&upstream->secret, upstream->key);
         return 0;
     }
     cf_upstream_release(upstream);
@@ -98,7 +102,7 @@ cf_upstream_release(struct cf_upstream *upstream)
     free(upstream->ca_file);
     free(upstream->origin);
     free(upstream->prefix);
-    memset(upstream, 0, sizeof *upstream);
+    sodium_memzero(upstream, sizeof *upstream); /* the secret, too */
 }
 
 char *

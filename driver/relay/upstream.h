@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "loop/tls.h"
+#include "relay/needle.h"
 #include "relay/relay.h"
 
 struct cf_upstream {
@@ -15,6 +16,7 @@ struct cf_upstream {
     char *prefix; /* "/base", without a slash at its end; "" mostly */
     unsigned dialects;
     struct cf_tls tls;
+    struct cf_needle secret; /* the key, looked for in answers; empty where it is too short to be one */
 };
 
 /* CF_ERROR_CONFIG says what is wrong with the URL. Zeroed is safe to release; the key is

@@ -15,7 +15,7 @@ struct stage {
     char dir[64];
 };
 
-#define REAL_KEY "sk-real-key-1"
+#define REAL_KEY "sk-real-key-0123456789"
 
 static void
 stage_open(struct stage *stage, const struct cf_relay_options *more)
@@ -289,6 +289,24 @@ START_TEST(what_goes_wrong_upstream_is_named_and_never_looks_like_an_end)
 }
 END_TEST
 
+START_TEST(an_answer_that_shows_the_key_is_cut_before_it)
+{
+    struct stage stage;
+
+    stage_open(&stage, &(struct cf_relay_options){0});
+    ask(&stage, "/v1/messages", KEY, ASKS("almost", ""));
+    ck_assert(stage.client.is_whole);
+    ck_assert_int_eq(stage.client.status, 403);
+    ck_assert_str_eq(stage.client.body.data, "sk-sk-sk-real-key-012345678");
+    ck_assert_ptr_null(cf_json_str(stage.world.last, "fault"));
+    ask(&stage, "/v1/messages", KEY, ASKS("echo", ""));
+    ck_assert(stage.client.raw.data == NULL || strstr(stage.client.raw.data, "sk-real") == NULL);
+    ck_assert_str_eq(last_text(&stage.world, "fault"), "protocol");
+    ck_assert(stage.client.is_reset);
+    stage_close(&stage);
+}
+END_TEST
+
 START_TEST(a_compressed_answer_passes_as_it_is)
 {
     struct stage stage;
@@ -472,6 +490,7 @@ UNIT_MAIN(
     tcase_add_test(tc, a_client_that_leaves_takes_the_provider_call_with_it);
     tcase_add_test(tc, a_slow_reader_holds_the_provider_back);
     tcase_add_test(tc, what_goes_wrong_upstream_is_named_and_never_looks_like_an_end);
+    tcase_add_test(tc, an_answer_that_shows_the_key_is_cut_before_it);
     tcase_add_test(tc, a_compressed_answer_passes_as_it_is);
     tcase_add_test(tc, a_provider_that_is_not_there_is_a_bad_gateway);
     tcase_add_test(tc, urls_in_fals_answers_lead_back_to_the_relay);

@@ -10,6 +10,8 @@
  *   busy        429 with retry-after    coded       an answer that calls itself compressed
  *   long        16 MiB of stream, as fast as it is read
  *   slow        a stream of eight events, 20 ms apart
+ *   echo        the key that it was asked with, in a header and byte by byte in its text
+ *   almost      the same without the key's last character
  *
  * fal_queue's paths are served as well, with URLs of a host of its own.
  */
@@ -252,6 +254,21 @@ provider_read_mode(struct provider_call *call)
 }
 
 static void
+provider_echo(struct provider_call *call)
+{
+    const char *key = cf_http_header(call->http, "x-api-key");
+    size_t len = strlen(key) - (strcmp(call->mode, "almost") == 0);
+    const char *const headers[] = {"X-Asked-With", key, NULL};
+
+    if (cf_http_reply_head(call->http, 403, headers, UINT64_MAX) < 0)
+        return;
+    (void)cf_http_reply_body(call->http, "sk-sk-", 6);
+    for (size_t i = 0; i < len; i++)
+        (void)cf_http_reply_body(call->http, key + i, 1);
+    (void)cf_http_reply_end(call->http);
+}
+
+static void
 provider_on_complete(void *user, struct cf_http_conn *http)
 {
     static const char *const again[] = {"retry-after", "7", NULL};
@@ -270,6 +287,8 @@ provider_on_complete(void *user, struct cf_http_conn *http)
         provider_json(call, 200, NULL, text);
     } else if (strcmp(call->mode, "deny") == 0)
         provider_json(call, 401, NULL, "{\"error\":{\"message\":\"bad key sk-real-***\"}}");
+    else if (strcmp(call->mode, "echo") == 0 || strcmp(call->mode, "almost") == 0)
+        provider_echo(call);
     else if (strcmp(call->mode, "busy") == 0)
         provider_json(call, 429, again,
                       "{\"error\":{\"message\":\"later\",\"type\":\"rate_limit_error\"}}");
