@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
-enum { WRITE_PIECE = 64 * 1024, READ_PIECE = 64 * 1024, LINGER_MS = 5000, TICK_MS = 250 };
+enum { WRITE_PIECE = 64 * 1024, READ_PIECE = 64 * 1024, LINGER_MS = 5000, TICK_MS = 250, MAKE_ROOM_MS = 1000 };
 
 struct peer {
     TAILQ_ENTRY(peer) link;
@@ -289,6 +289,24 @@ on_tick(uv_timer_t *timer)
         mind_clock(peer, now);
 }
 
+/* All places are taken: the peer that has been silent longest without a request open, for a second or
+ * more, loses its place, so that peers who bring no head cannot keep everybody else out. */
+static bool
+make_room(struct cf_http_listener *listener)
+{
+    uint64_t now = cf_clock_ms();
+    struct peer *peer, *oldest = NULL;
+
+    TAILQ_FOREACH(peer, &listener->peers, link)
+    if (!peer->is_closing && peer->http != NULL && !peer->is_writing && cf_http_conn_is_idle(peer->http) &&
+        (oldest == NULL || peer->moved_ms < oldest->moved_ms))
+        oldest = peer;
+    if (oldest == NULL || now - oldest->moved_ms < MAKE_ROOM_MS)
+        return false;
+    peer_close(oldest);
+    return true;
+}
+
 static void
 on_connection(uv_stream_t *stream, int status)
 {
@@ -308,7 +326,7 @@ on_connection(uv_stream_t *stream, int status)
     if (listener->peer_count++ == 0) /* fails only when closing */
         (void)uv_timer_start(&listener->timer, on_tick, TICK_MS, TICK_MS);
     if (uv_accept(stream, (uv_stream_t *)&peer->tcp) == 0 &&
-        listener->peer_count <= listener->options.most_conns)
+        (listener->peer_count <= listener->options.most_conns || make_room(listener)))
         peer->http = listener->options.accept(listener->options.user, &io, peer);
     if (peer->http == NULL) {
         peer_close(peer);

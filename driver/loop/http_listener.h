@@ -20,7 +20,8 @@ struct cf_http_listener;
 struct cf_http_listener_options {
     const char *address; /* IPv4 or IPv6; "::" is both, where the host has both */
     uint16_t port;       /* 0: any that is free */
-    unsigned most_conns; /* one more is closed as it comes */
+    unsigned most_conns; /* one more takes the place of one that was silent for a second or more, with no
+                            request open; where there is none, it is closed as it comes */
     unsigned idle_ms;    /* one over which nothing moved for so long is expired; 0: never */
     /* A connection begins: returns what serves it, made with this `io` and `io_user` (as by
      * cf_http_conn_new), or NULL: it is closed. */

@@ -119,8 +119,10 @@ cf_egress_say_no(struct cf_attempt *a, int status, const char *why, const char *
 static void
 deny(struct cf_attempt *a, const char *why)
 {
-    const char *host = a->host;
     unsigned port = a->row.port;
+    char host[sizeof a->host + 2];
+
+    (void)snprintf(host, sizeof host, strchr(a->host, ':') != NULL ? "[%s]" : "%s", a->host);
 
     if (strcmp(why, "relay") == 0)
         cf_egress_say_no(a, 403, why,
@@ -160,11 +162,12 @@ static void
 write_head(struct cf_attempt *a, const struct cf_http_request *request)
 {
     const char *connection = cf_http_header(a->http, "Connection"), *name, *value;
+    bool is_v6 = strchr(a->host, ':') != NULL;
     struct cf_buf head = {0};
 
-    cf_buf_addf(&head, "%s %s%s%s HTTP/1.1\r\nHost: %s", request->method, request->path,
+    cf_buf_addf(&head, "%s %s%s%s HTTP/1.1\r\nHost: %s%s%s", request->method, request->path,
                 request->query != NULL ? "?" : "",
-                request->query != NULL ? request->query : "", a->host);
+                request->query != NULL ? request->query : "", is_v6 ? "[" : "", a->host, is_v6 ? "]" : "");
     if (a->row.port != 80)
         cf_buf_addf(&head, ":%u", a->row.port);
     cf_buf_adds(&head, "\r\nConnection: close\r\n");

@@ -20,13 +20,13 @@ static const struct cf_flag table[] = {
 };
 
 static int
-read(struct target *t, struct cf_error *err, int argc, char **argv)
+read_flags(struct target *t, struct cf_error *err, int argc, char **argv)
 {
     memset(t, 0, sizeof *t);
     return cf_flags_read(table, CF_COUNT(table), argc, argv, t, NULL, err);
 }
 #define READ(t, err, ...)                                                     \
-    read(t, err, (int)(sizeof((char *[]){"x", __VA_ARGS__}) / sizeof(char *)), \
+    read_flags(t, err, (int)(sizeof((char *[]){"x", __VA_ARGS__}) / sizeof(char *)), \
          (char *[]){"x", __VA_ARGS__})
 
 START_TEST(both_forms_take_values)

@@ -339,6 +339,32 @@ START_TEST(one_connection_too_many_is_closed_and_there_is_room_again_afterwards)
 }
 END_TEST
 
+START_TEST(who_brings_nothing_for_a_second_keeps_nobody_out)
+{
+    struct cf_buf heard = {0};
+    struct stage stage;
+    int fds[2], late;
+
+    stage_open(&stage, 2, 0);
+    for (int i = 0; i < 2; i++) {
+        fds[i] = client(&stage);
+        say(fds[i], "P");
+    }
+    for (uint64_t until = uv_hrtime() + 1800000000u; uv_hrtime() < until;)
+        turn(&stage);
+    late = client(&stage);
+    say(late, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    ck_assert(hear(&stage, late, "hello\n", &heard));
+    ck_assert_uint_eq(stage.forgotten, 1); /* one lost its place, and only one */
+    ck_assert_uint_eq(stage.accepted, 3);
+    close(late);
+    close(fds[0]);
+    close(fds[1]);
+    stage_close(&stage);
+    cf_buf_release(&heard);
+}
+END_TEST
+
 START_TEST(silence_ends_a_connection_in_the_way_that_fits_it)
 {
     struct cf_buf heard = {0};
@@ -506,6 +532,7 @@ UNIT_MAIN("loop/http_listener",
           tcase_add_test(tc, a_body_that_is_not_taken_holds_its_writer);
           tcase_add_test(tc, an_answer_that_is_not_read_holds_its_handler_and_comes_whole);
           tcase_add_test(tc, one_connection_too_many_is_closed_and_there_is_room_again_afterwards);
+          tcase_add_test(tc, who_brings_nothing_for_a_second_keeps_nobody_out);
           tcase_add_test(tc, silence_ends_a_connection_in_the_way_that_fits_it);
           tcase_add_test(tc, a_peer_that_goes_aborts_what_was_open);
           tcase_add_test(tc, what_comes_behind_the_last_answer_is_no_reset);
