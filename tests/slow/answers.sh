@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every request of a run's story, and of a sandbox's, spoiled in every way: what `make test` draws a
-# seventh and a third of.
+# seventh and a fourth of.
 . tests/integration/lib.sh
 if CF_FAULTS=all CF_BUILD=$B timeout -k 10 7200 bash tests/integration/engine-faults.sh >"$WORK/whole" 2>&1; then
     ok "whole programs: $(tail -n 1 "$WORK/whole")"; else bad "whole programs" "$(grep -A 4 '^FAIL' "$WORK/whole"; tail -n 1 "$WORK/whole")"; fi
