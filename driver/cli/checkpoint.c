@@ -55,7 +55,10 @@ read_document(const char *dir, json_t **ret_document, struct cf_error *err)
         return cf_error_fix(err, "name a folder that run --checkpoint filled");
     }
     *ret_document = cf_json_parse(bytes, len, NULL, err);
-    return *ret_document == NULL ? cf_error_wrap(err, "--restore: %.200s", path) : 0;
+    if (*ret_document != NULL)
+        return 0;
+    (void)cf_error_wrap(err, "--restore: %.200s", path);
+    return cf_error_fix(err, "the file was cut or changed; name a folder that run --checkpoint filled");
 }
 
 /* The folder may have been moved since: its files are where it is now. */

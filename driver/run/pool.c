@@ -241,6 +241,18 @@ image_abort(struct cf_steps *steps)
 }
 
 void
+cf_pool_sandbox_options(const struct cf_pool *pool, const char *run_id,
+                        struct cf_sandbox_options *ret_options)
+{
+    cf_rows_sandbox_options(&pool->release, &pool->options, ret_options);
+    ret_options->engine = pool->engine;
+    ret_options->owner = pool->owner;
+    ret_options->run_id = run_id;
+    ret_options->image_id = pool->image_facts->id;
+    ret_options->log = &pool->log;
+}
+
+void
 cf_pool_take_teardown(struct cf_pool *pool, const struct cf_teardown *teardown)
 {
     if (!teardown->proven)

@@ -114,6 +114,9 @@ void cf_pool_forget(struct cf_pool *pool, struct cf_pool_wait *wait);
 void cf_pool_leave(struct cf_pool *pool); /* a run is gone */
 void cf_pool_kick(struct cf_pool *pool);  /* look, from the loop, at what is to be done next */
 void cf_pool_changed(struct cf_pool *pool); /* on_state is due */
+/* What every sandbox of the pool's own begins with; strings are borrowed. */
+void cf_pool_sandbox_options(const struct cf_pool *pool, const char *run_id,
+                             struct cf_sandbox_options *ret_options);
 void cf_pool_take_teardown(struct cf_pool *pool, const struct cf_teardown *teardown);
 
 /* ---- warm.c

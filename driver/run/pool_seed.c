@@ -62,16 +62,11 @@ make(struct cf_pool *pool)
     struct cf_sandbox_options options;
     struct cf_error why;
 
-    cf_rows_sandbox_options(&pool->release, &pool->options, &options);
-    options.engine = pool->engine;
-    options.owner = pool->owner;
-    options.run_id = seed->run_id;
-    options.image_id = pool->image_facts->id;
+    cf_pool_sandbox_options(pool, seed->run_id, &options);
     options.is_seed = true;
     /* The last warm sandbox is made at the end of its time, and the last run begins at the end of
      * that one's. */
     options.whole_timeout_ms += 2 * pool->options.pool_ttl_ms;
-    options.log = &pool->log;
     cf_id_make("run_", seed->run_id, sizeof seed->run_id);
     seed->state = CF_SEED_MAKING;
     if (cf_owner_run_begin(pool->owner, seed->run_id, &why) < 0) {

@@ -130,13 +130,8 @@ on_turn_to_make(struct cf_pace_ticket *ticket)
     struct cf_sandbox_options options;
     struct cf_error why;
 
-    cf_rows_sandbox_options(&pool->release, &pool->options, &options);
-    options.engine = pool->engine;
-    options.owner = pool->owner;
-    options.run_id = warm->run_id;
-    options.image_id = pool->image_facts->id;
+    cf_pool_sandbox_options(pool, warm->run_id, &options);
     options.whole_timeout_ms += pool->options.pool_ttl_ms; /* it waits before it is used */
-    options.log = &pool->log;
     warm->state = CF_WARM_MAKING;
     warm->is_seeded = cf_pool_seed_use(pool, &options);
     if (cf_owner_run_begin(pool->owner, warm->run_id, &why) < 0) {

@@ -102,6 +102,8 @@ check "was not followed on this machine" test "$(cat "$WORK/c10/copy")" = "$WORK
 cf "no checkpoint there" 2 run "${L[@]}" --prompt e --restore "$WORK"; says "no checkpoint there" "run --checkpoint filled"
 jq '.error = "the disk was full"' "$WORK/k3/checkpoint.json" >"$WORK/doc"; mkdir -p "$WORK/k4/files"; cp "$WORK/doc" "$WORK/k4/checkpoint.json"
 cf "one that was not made" 2 run "${L[@]}" --prompt e --restore "$WORK/k4"; says "one that was not made" "was not made"
+head -c 20 "$WORK/doc" >"$WORK/k4/checkpoint.json"
+cf "one that was cut" 2 run "${L[@]}" --prompt e --restore "$WORK/k4"; says "one that was cut" "the file was cut or changed"
 cf "into a folder in use" 2 run "${L[@]}" --prompt e --checkpoint "$WORK/k3"; says "into a folder in use" "not empty"
 cf "where nothing is kept" 2 run "${L[@]}" --prompt e --checkpoint "$WORK/k5" --retention ephemeral_zdr; says "where nothing is kept" "keeps nothing"
 shell "exit 3"
